@@ -1,0 +1,86 @@
+import * as z from "zod";
+import { errorShape } from "./errors";
+import { incarnation, instanceId, PROTOCOL, pciAddress } from "./names";
+import { spec } from "./spec";
+import { instanceView } from "./view";
+
+/** Longest line either side may send, in bytes. */
+export const MAX_LINE = 1024 * 1024;
+/** How often the requester says that it and its engine live, in milliseconds. */
+export const PING_EVERY_MS = 5_000;
+/** Oldest ping with which something may still be claimed, in milliseconds. */
+export const PING_FRESH_MS = 15_000;
+/** How often a verb that works says so, in milliseconds. */
+export const HEARTBEAT_EVERY_MS = 3_000;
+
+const envelope = {
+  protocol: z.literal(PROTOCOL),
+  marker: z.string(),
+  /** The store that the caller's state names; absent in a first create. */
+  storeId: z.string().optional(),
+};
+const named = { ...envelope, instance: instanceId };
+/** Sent by every verb that comes from a state. */
+const fromState = { ...named, incarnation: incarnation.optional() };
+
+/** The first line on stdin of `vgpu-host --request -`. */
+export const request = z.discriminatedUnion("verb", [
+  z.object({ ...envelope, verb: z.literal("install") }),
+  z.object({ ...envelope, verb: z.literal("uninstall") }),
+  z.object({ ...envelope, verb: z.literal("inspect") }),
+  z.object({ ...envelope, verb: z.literal("list"), owner: z.string().optional() }),
+  z.object({ ...envelope, verb: z.literal("reconcile") }),
+  z.object({ ...fromState, verb: z.literal("read") }),
+  z.object({ ...named, verb: z.literal("create"), incarnation, owner: z.string(), spec, adopt: z.boolean() }),
+  z.object({ ...named, verb: z.literal("update"), incarnation, owner: z.string(), spec, adopt: z.boolean() }),
+  z.object({ ...fromState, verb: z.literal("start") }),
+  z.object({ ...fromState, verb: z.literal("stop") }),
+  z.object({ ...fromState, verb: z.literal("delete") }),
+  z.object({ ...envelope, verb: z.literal("release"), vf: pciAddress, foreign: z.literal(true) }),
+  z.object({ ...envelope, verb: z.literal("vf-clear"), vf: pciAddress }),
+]);
+export type Request = z.infer<typeof request>;
+export type Verb = Request["verb"];
+export type RequestOf<V extends Verb> = Extract<Request, { verb: V }>;
+
+/** The requester is alive. Any further line on stdin counts as one. */
+export const PING = '{"type":"ping"}';
+
+const okResult = z.object({
+  type: z.literal("result"),
+  ok: z.literal(true),
+  storeId: z.string(),
+  machineId: z.string(),
+  /** Sentences for the user. */
+  warnings: z.array(z.string()),
+  value: z.unknown(),
+});
+const failedResult = z.object({
+  type: z.literal("result"),
+  ok: z.literal(false),
+  storeId: z.string().optional(),
+  machineId: z.string().optional(),
+  warnings: z.array(z.string()),
+  error: errorShape,
+  /** What is true of the instance after the failure; null when nothing of it is claimed or stored on the host. */
+  view: instanceView.nullable(),
+});
+
+/** One line on stdout, after the marker's. Exactly one result, last. */
+export const reply = z.discriminatedUnion("type", [
+  z.object({ type: z.literal("progress"), text: z.string() }),
+  z.object({ type: z.literal("heartbeat"), text: z.string() }),
+  z.discriminatedUnion("ok", [okResult, failedResult]),
+]);
+export type Reply = z.infer<typeof reply>;
+export type Result = z.infer<typeof okResult> | z.infer<typeof failedResult>;
+
+/** Value of create, update, start and stop. */
+export const instanceValue = z.object({ instance: instanceView });
+/** Value of read: null says positively that nothing of the instance is left on this store's host. */
+export const readValue = z.object({ instance: instanceView.nullable() });
+/** Value of delete. `stale` says that the incarnation named was gone already and nothing was touched. */
+export const deleteValue = z.object({ deleted: z.literal(true), stale: z.boolean() });
+
+/** Exit codes of the host program; units declare the last two as success. */
+export const EXIT = { ok: 0, error: 1, pending: 75, vendorSkipped: 69, notInstalled: 127 } as const;

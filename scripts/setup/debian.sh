@@ -1,0 +1,59 @@
+#!/bin/sh
+# The Debian packages that the simulated GPU host and the tests need. Looks first, so that nothing is asked of the
+# network when all are there. `a|b` is met by either.
+set -eu
+root=$(cd "$(dirname "$0")/../.." && pwd)
+. "$root/scripts/places.sh"
+
+wanted="
+  systemd systemd-sysv dbus
+  openssh-server openssh-client sudo passwd
+  iproute2 procps util-linux mount
+  libfuse2|libfuse2t64 fuse3
+  qemu-system-x86 qemu-utils
+  strace
+  ca-certificates xz-utils
+"
+
+installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
+
+# The name to install, or nothing if one of the alternatives is there.
+missing_of() {
+  for name in $(echo "$1" | tr '|' ' '); do
+    installed "$name" && return 0
+  done
+  echo "${1%%|*}"
+}
+
+command -v dpkg-query >/dev/null || give_up "this is not Debian (no dpkg-query)" \
+  "use Debian 12 or newer, or a machine of a kind close to it; the simulated GPU host is made of the machine's own files"
+
+missing=
+for name in $wanted; do missing="$missing $(missing_of "$name")"; done
+missing=$(echo $missing)
+
+if [ -z "$missing" ]; then
+  result "all there"
+  exit 0
+fi
+[ "$(id -u)" = 0 ] || give_up "these Debian packages are missing: $missing" "run as root: apt-get install --no-install-recommends $missing"
+
+# Installing a package must not start a service on the developer's machine, nor leave an sshd that starts at its next boot.
+policy=/usr/sbin/policy-rc.d
+if [ ! -e "$policy" ]; then
+  printf '#!/bin/sh\nexit 101\n' >"$policy"
+  chmod 755 "$policy"
+  trap 'rm -f "$policy"' EXIT
+  trap 'exit 143' HUP INT TERM
+fi
+
+export DEBIAN_FRONTEND=noninteractive
+get="apt-get -q -y -o DPkg::Lock::Timeout=300 --no-install-recommends"
+echo "installing: $missing"
+apt-get -q -o DPkg::Lock::Timeout=300 update
+$get install $missing || give_up "apt-get could not install: $missing" "see the lines above; then try: apt-get install --no-install-recommends $missing"
+
+case " $missing " in
+*" openssh-server "*) systemctl disable ssh.service ssh.socket || give_up "sshd is installed now and could not be disabled" "run: systemctl disable ssh.service ssh.socket" ;;
+esac
+result "installed $missing"

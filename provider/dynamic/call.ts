@@ -1,0 +1,148 @@
+import { fromShape, isVgpuError, toShape, VgpuError } from "../protocol/errors";
+import type { Result } from "../protocol/messages";
+import type { Connection } from "../ssh/connection";
+import { lastHop, type Target } from "../ssh/hop";
+import { Pool } from "../ssh/pool";
+import { hostProgram, type Program } from "../ssh/program";
+import { type Ask, runVerb } from "../ssh/run";
+import { uploadImage, uploadProgram } from "../ssh/upload";
+import { engineLives } from "./engine";
+import type { Log } from "./log";
+
+/** One verb on one host. */
+export interface Call {
+  readonly target: Target;
+  readonly ask: Ask;
+  readonly log: Log;
+  /** Whether the verb changes anything, so that it may only go on while the engine lives. */
+  readonly changes: boolean;
+  /** The operator's file behind an image of kind `content`. */
+  readonly imageFile?: string | undefined;
+}
+
+const pool = new Pool();
+const installing = new WeakMap<Connection, Map<string, Promise<void>>>();
+const warned = new Set<string>();
+
+/**
+ * Calls a verb and answers the host's result, a failed one too. Brings the program and the image to the host when it
+ * lacks them.
+ *
+ * @throws VgpuError `result_unknown` when the verb was sent and no result came; any other code when it was not sent.
+ */
+export async function callVerb(call: Call): Promise<Result> {
+  if (call.changes && !(await engineLives())) {
+    throw new VgpuError("internal", "The Pulumi engine that asked for this has gone, so nothing was begun.", {
+      hint: "Run the same command again.",
+    });
+  }
+  warnOfUncheckedKeys(call);
+  const program = await hostProgram();
+  return pool
+    .use(call.target, (connection) => onConnection(connection, call, program), call.log.info)
+    .catch((error) => {
+      // A pooled connection may have died unseen. Nothing was sent on it, so a new one may be tried.
+      if (!isVgpuError(error) || error.code !== "host_unreachable") throw error;
+      if (error.details?.phase !== "open channel" && error.details?.phase !== "run") throw error;
+      return pool.use(call.target, (connection) => onConnection(connection, call, program), call.log.info);
+    });
+}
+
+async function onConnection(connection: Connection, call: Call, program: Program): Promise<Result> {
+  const result = await sendVerb(connection, call, program);
+  for (const warning of result.warnings) call.log.warn(warning);
+  const lacking = result.ok ? undefined : lackingImage(result, call);
+  if (lacking === undefined) return result;
+  try {
+    await uploadImage(connection, lacking.path, lacking.sha256, call.log.info);
+  } catch (error) {
+    return { ...(result as Extract<Result, { ok: false }>), error: toShape(error), warnings: [] };
+  }
+  const again = await sendVerb(connection, call, program);
+  for (const warning of again.warnings) call.log.warn(warning);
+  return again;
+}
+
+async function sendVerb(connection: Connection, call: Call, program: Program): Promise<Result> {
+  const options = {
+    program: program.sha256,
+    onProgress: call.log.info,
+    ...(call.changes && { requesterLives: () => engineLives() }),
+  };
+  const first = await runVerb(connection, call.ask, options);
+  if (first !== "not installed") return first;
+  await installOnce(connection, call, program);
+  const second = await runVerb(connection, call.ask, options);
+  if (second !== "not installed") return second;
+  const { host } = connection.hop;
+  throw new VgpuError("host_not_ready", `The host program was brought to ${host}, but it cannot be started there.`, {
+    hint: "Node.js 18 or newer is needed on the host, and /usr/local/lib may not be mounted noexec.",
+  });
+}
+
+/** Uploads and installs once, however many verbs find the program missing at the same time. */
+async function installOnce(connection: Connection, call: Call, program: Program): Promise<void> {
+  const storeId = call.ask.storeId;
+  const key = `${program.sha256} ${storeId ?? ""}`;
+  const running = installing.get(connection) ?? new Map<string, Promise<void>>();
+  installing.set(connection, running);
+  const work = running.get(key) ?? install(connection, call, program, storeId);
+  running.set(key, work);
+  try {
+    await work;
+  } finally {
+    running.delete(key);
+  }
+}
+
+async function install(
+  connection: Connection,
+  call: Call,
+  program: Program,
+  storeId: string | undefined,
+): Promise<void> {
+  call.log.info(`bringing vgpu-host ${program.version} to ${connection.hop.host}`);
+  await uploadProgram(connection, program);
+  // Only what makes instances may make a store: a read of a host whose store is lost must not find a new, empty one.
+  if (storeId === undefined && !call.changes) return;
+  if (storeId === undefined && call.ask.verb === "delete") return;
+  const ask: Ask = { verb: "install", ...(storeId !== undefined && { storeId }) };
+  const result = await runVerb(connection, ask, { program: program.sha256, onProgress: call.log.info }).catch(
+    (error) => {
+      // The verb that was asked for has not been sent, whatever became of the installation.
+      if (!isVgpuError(error) || error.code !== "result_unknown") throw error;
+      throw new VgpuError("host_not_ready", `vgpu-host could not be installed on ${connection.hop.host}.`, {
+        cause: error,
+      });
+    },
+  );
+  if (result === "not installed") return;
+  for (const warning of result.warnings) call.log.warn(warning);
+  if (!result.ok) throw fromShape(result.error);
+}
+
+function lackingImage(
+  result: Extract<Result, { ok: false }>,
+  call: Call,
+): { path: string; sha256: string } | undefined {
+  const { imageFile, ask } = call;
+  if (result.error.code !== "not_found" || !result.error.details?.image || imageFile === undefined) return undefined;
+  if (!("spec" in ask) || ask.spec.image?.kind !== "content") return undefined;
+  return { path: imageFile, sha256: ask.spec.image.sha256 };
+}
+
+function warnOfUncheckedKeys(call: Call): void {
+  for (const hop of call.target.hops) {
+    if (hop.hostKey.kind !== "any" || warned.has(hop.host)) continue;
+    warned.add(hop.host);
+    call.log.warn(
+      `the host key of ${hop.host} is not verified (connection.hostKey); anybody on the way can pose as it`,
+    );
+  }
+}
+
+/** Name of the host that a target ends at, for messages. */
+export const hostOf = (target: Target): string => lastHop(target).host;
+
+/** Closes the connections of this process. */
+export const closeConnections = (): Promise<void> => pool.close();

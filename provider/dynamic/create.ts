@@ -1,0 +1,59 @@
+import { randomUUID } from "node:crypto";
+import { isVgpuError, VgpuError } from "../protocol/errors";
+import { instanceValue, type Result } from "../protocol/messages";
+import { callVerb } from "./call";
+import { imageFile } from "./check";
+import { KeptError } from "./failure";
+import { pulumiId } from "./identity";
+import { type FullInputs, withDefaults } from "./inputs";
+import { logOf } from "./log";
+import { observed, plain, unanswered } from "./outputs";
+import { settings } from "./settings";
+import { targetOf } from "./target";
+import { wantedSpec } from "./wanted";
+
+/**
+ * Makes an instance. After the request was sent every failure keeps the resource in state, unless the host says that
+ * nothing of it is claimed or stored there: the VM must stay reachable.
+ */
+export async function createInstance(values: Record<string, unknown>): Promise<{ id: string; outs: object }> {
+  const inputs = withDefaults(values) as unknown as FullInputs;
+  const { host, name, owner, adopt } = inputs;
+  const id = pulumiId(host, name);
+  const incarnation = randomUUID();
+  const nothing = unanswered(name, owner, incarnation);
+  const target = await targetOf({ host, program: inputs.connection, settings: await settings() });
+  const ask = { verb: "create", instance: name, incarnation, owner, spec: wantedSpec(inputs), adopt } as const;
+
+  const result = await callVerb({
+    target,
+    ask,
+    log: logOf(name),
+    changes: true,
+    imageFile: imageFile(inputs.image),
+  }).catch((error: unknown) => {
+    if (isVgpuError(error) && error.code === "result_unknown")
+      throw new KeptError(error, id, { ...inputs, ...nothing });
+    throw error;
+  });
+  if (!result.ok) throw failed(result, id, inputs, incarnation);
+  const value = instanceValue.safeParse(result.value);
+  if (!value.success) {
+    const error = new VgpuError(
+      "protocol_mismatch",
+      `${host} answered create of instance '${name}' in a form that is not known.`,
+    );
+    throw new KeptError(error, id, { ...inputs, ...nothing, storeId: result.storeId });
+  }
+  return { id, outs: plain({ ...inputs, ...observed(value.data.instance) }) };
+}
+
+function failed(result: Extract<Result, { ok: false }>, id: string, inputs: FullInputs, incarnation: string): unknown {
+  const { error, view } = result;
+  if (!view) return error;
+  const ours = view.incarnation === incarnation;
+  // What belongs to somebody else, or to another state, must not come into this one by a failure.
+  const foreign = error.code === "owned_by_other" || error.code === "already_exists" || view.ownerId !== inputs.owner;
+  if (!ours && foreign) return error;
+  return new KeptError(error, id, { ...inputs, ...observed(view) });
+}

@@ -1,0 +1,108 @@
+import type * as z from "zod";
+import { inputs, NAMES, UNKNOWN } from "./inputs";
+
+/** One thing that is wrong with the inputs. */
+export interface Problem {
+  /** Property path, such as `connection.proxy[0].port`. */
+  readonly property: string;
+  /** What was expected; never the value, which may be a secret. */
+  readonly reason: string;
+}
+
+type Path = readonly PropertyKey[];
+
+/** Every problem of the inputs. Values that are not known yet are not judged. */
+export function problemsOf(values: Record<string, unknown>): Problem[] {
+  const { error } = inputs.safeParse(values);
+  return (error?.issues ?? [])
+    .filter((issue) => !passesUnknown(values, issue.path))
+    .flatMap((issue) => explain(values, issue));
+}
+
+export function containsUnknown(value: unknown): boolean {
+  if (value === UNKNOWN) return true;
+  return typeof value === "object" && value !== null && Object.values(value).some(containsUnknown);
+}
+
+function passesUnknown(values: unknown, path: Path): boolean {
+  return path.some((_, index) => at(values, path.slice(0, index + 1)) === UNKNOWN);
+}
+
+function at(values: unknown, path: Path): unknown {
+  return path.reduce<unknown>(
+    (value, key) => (value as Record<PropertyKey, unknown> | null | undefined)?.[key],
+    values,
+  );
+}
+
+function explain(values: unknown, issue: z.core.$ZodIssue): Problem[] {
+  const property = propertyPath(issue.path);
+  if (issue.code === "unrecognized_keys") {
+    return issue.keys.map((key) => ({
+      property: propertyPath([...issue.path, key]),
+      reason: strange(issue.path, key),
+    }));
+  }
+  const expected = expectation(issue);
+  const missing = at(values, issue.path) === undefined;
+  return [{ property, reason: missing ? `is required: expected ${expected}` : `expected ${expected}` }];
+}
+
+function expectation(issue: z.core.$ZodIssue): string {
+  switch (issue.code) {
+    case "invalid_type":
+      return issue.expected === "never" ? issue.message : (TYPES[issue.expected] ?? issue.expected);
+    case "invalid_value":
+      return issue.values.length > 1
+        ? `one of ${issue.values.map((value) => JSON.stringify(value)).join(", ")}`
+        : issue.message;
+    case "too_small":
+      return issue.origin === "string" ? "text that is not empty" : `at least ${issue.minimum}`;
+    case "too_big":
+      return issue.origin === "string" ? `at most ${issue.maximum} characters` : `at most ${issue.maximum}`;
+    default:
+      return issue.message;
+  }
+}
+
+const TYPES: Record<string, string> = {
+  string: "a string",
+  number: "a number",
+  int: "a whole number",
+  boolean: "true or false",
+  object: "an object",
+  array: "a list",
+};
+
+function propertyPath(path: Path): string {
+  return path.reduce<string>(
+    (text, key) => (typeof key === "number" ? `${text}[${key}]` : text ? `${text}.${String(key)}` : String(key)),
+    "",
+  );
+}
+
+function strange(path: Path, key: string): string {
+  const place = path.filter((part) => typeof part === "string").at(-1) ?? "";
+  const names = NAMES[String(place)] ?? [];
+  const near = names.map((name) => ({ name, far: distance(key.toLowerCase(), name.toLowerCase()) }));
+  const nearest = near.sort((one, other) => one.far - other.far)[0];
+  const hint =
+    nearest && nearest.far <= Math.max(2, key.length / 3)
+      ? `did you mean '${nearest.name}'?`
+      : `known are ${names.join(", ")}`;
+  return `unknown property; ${hint}`;
+}
+
+/** Edit distance of two short words. */
+function distance(from: string, to: string): number {
+  let row = Array.from({ length: to.length + 1 }, (_, index) => index);
+  for (const [index, letter] of [...from].entries()) {
+    const next = [index + 1];
+    for (const [column, other] of [...to].entries()) {
+      const changed = (row[column] ?? 0) + (letter === other ? 0 : 1);
+      next.push(Math.min(changed, (row[column + 1] ?? 0) + 1, (next[column] ?? 0) + 1));
+    }
+    row = next;
+  }
+  return row[to.length] ?? 0;
+}

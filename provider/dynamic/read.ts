@@ -1,0 +1,53 @@
+import { fromShape, VgpuError } from "../protocol/errors";
+import { readValue } from "../protocol/messages";
+import { callVerb } from "./call";
+import { instanceOf } from "./identity";
+import { type ConnectionInputs, withDefaults } from "./inputs";
+import { logOf } from "./log";
+import { observed, plain } from "./outputs";
+import { settings } from "./settings";
+import { fromState } from "./state";
+import { targetOf } from "./target";
+
+/**
+ * What is true of an instance. Without an id the engine drops the resource, so that is answered only when the host says
+ * positively that nothing of it is left; everything else that is not a view is an error. Inputs are never answered: they
+ * would overwrite the user's.
+ */
+export async function readInstance(
+  id: string,
+  props: Record<string, unknown>,
+): Promise<{ id?: string; props?: object }> {
+  const { host, instance, storeId, incarnation } = fromState(id, props);
+  const target = await targetOf({
+    host,
+    state: withDefaults(props).connection as ConnectionInputs,
+    settings: await settings(),
+  });
+  const ask = { verb: "read", instance, ...(storeId && { storeId }), ...(incarnation && { incarnation }) } as const;
+  const result = await callVerb({ target, ask, log: logOf(instanceOf(id)), changes: false });
+  if (!result.ok) throw fromShape(result.error);
+  const value = readValue.safeParse(result.value);
+  if (!value.success) {
+    throw new VgpuError(
+      "protocol_mismatch",
+      `${host} answered read of instance '${instance}' in a form that is not known.`,
+    );
+  }
+  if (storeId && result.storeId !== storeId) {
+    throw new VgpuError(
+      "store_mismatch",
+      `The store of ${host} is not the one that instance '${instance}' was made in.`,
+    );
+  }
+  const { instance: view } = value.data;
+  if (!view) return {};
+  if (incarnation && view.incarnation && view.incarnation !== incarnation) {
+    throw new VgpuError(
+      "owned_by_other",
+      `Instance '${instance}' on ${host} was taken over by ${view.ownerId || "somebody else"}; this state's one is gone.`,
+      { hint: "Take it back with adopt: true, or remove the resource with 'pulumi state delete'." },
+    );
+  }
+  return { id, props: plain({ ...props, ...observed(view) }) };
+}

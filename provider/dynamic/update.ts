@@ -1,0 +1,79 @@
+import { randomUUID } from "node:crypto";
+import { isVgpuError, VgpuError } from "../protocol/errors";
+import { instanceValue } from "../protocol/messages";
+import { callVerb } from "./call";
+import { imageFile } from "./check";
+import { KeptError } from "./failure";
+import { type ConnectionInputs, type FullInputs, withDefaults } from "./inputs";
+import { logOf } from "./log";
+import { type Observed, observed, plain, unanswered } from "./outputs";
+import { settings } from "./settings";
+import { fromState } from "./state";
+import { targetOf } from "./target";
+import { wantedSpec } from "./wanted";
+
+/**
+ * Makes an instance what the inputs want, from whatever state it is in. A failure after the request was sent is answered
+ * with what is true then, so that the next update goes on from there.
+ */
+export async function updateInstance(
+  id: string,
+  olds: Record<string, unknown>,
+  news: Record<string, unknown>,
+): Promise<{ outs: object }> {
+  const inputs = withDefaults(news) as unknown as FullInputs;
+  const { host, owner, adopt } = inputs;
+  const { instance, storeId, incarnation: known } = fromState(id, olds);
+  const incarnation = known || randomUUID();
+  const target = await targetOf({
+    host,
+    program: inputs.connection,
+    state: withDefaults(olds).connection as ConnectionInputs,
+    settings: await settings(),
+  });
+  const ask = {
+    verb: "update",
+    instance,
+    incarnation,
+    owner,
+    spec: wantedSpec(inputs),
+    adopt,
+    ...(storeId && { storeId }),
+  } as const;
+  const before = { ...unanswered(instance, owner, incarnation), ...pastView(olds), incarnation };
+  const kept = (error: unknown, view: object) => new KeptError(error, id, { ...inputs, ...view });
+
+  const result = await callVerb({
+    target,
+    ask,
+    log: logOf(instance),
+    changes: true,
+    imageFile: imageFile(inputs.image),
+  }).catch((error: unknown) => {
+    if (isVgpuError(error) && error.code === "result_unknown") throw kept(error, { ...before, appliedSpec: "" });
+    throw error;
+  });
+  if (!result.ok) {
+    const { error, view } = result;
+    // Nothing is left there, yet only a read may drop a resource: the next update makes it anew.
+    if (!view)
+      throw kept(error, { ...unanswered(instance, owner, incarnation), storeId: before.storeId, state: "lost" });
+    // Somebody else's instance under this id must not be described as ours.
+    throw kept(error, view.incarnation === incarnation ? observed(view) : { ...before, appliedSpec: "" });
+  }
+  const value = instanceValue.safeParse(result.value);
+  if (!value.success) {
+    const error = new VgpuError(
+      "protocol_mismatch",
+      `${host} answered update of instance '${instance}' in a form that is not known.`,
+    );
+    throw kept(error, { ...before, appliedSpec: "" });
+  }
+  return { outs: plain({ ...inputs, ...observed(value.data.instance) }) };
+}
+
+/** The observed part of a state. */
+function pastView(olds: Record<string, unknown>): Partial<Observed> {
+  const names = Object.keys(unanswered("", "", ""));
+  return Object.fromEntries(Object.entries(olds).filter(([name]) => names.includes(name)));
+}

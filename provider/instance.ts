@@ -1,0 +1,232 @@
+import * as pulumi from "@pulumi/pulumi";
+import type { RestartPolicy } from "./protocol/spec";
+import type { State } from "./protocol/view";
+import { stub } from "./stub";
+
+/** How to reach one server by SSH. The names are those of `@pulumi/command`. */
+export interface JumpHostArgs {
+  /** Host name or IP address. */
+  host: pulumi.Input<string>;
+  /** TCP port, 1 to 65535. Default 22. */
+  port?: pulumi.Input<number>;
+  /** User to log in as. Default: `VGPU_USER`, the config value `vgpu:user`, `root`. Another user than root needs `sudo`. */
+  user?: pulumi.Input<string>;
+  /**
+   * Private key: OpenSSH, PKCS#1, SEC1 or PKCS#8, with or without a passphrase. Kept as a secret. Without it, or when the
+   * server refuses it, follow `VGPU_PRIVATE_KEY`, the config value `vgpu:privateKey`, the SSH agent and `~/.ssh/id_*`.
+   */
+  privateKey?: pulumi.Input<string>;
+  /** Passphrase of the private key. Kept as a secret. */
+  privateKeyPassword?: pulumi.Input<string>;
+  /** Password to log in with. Kept as a secret. */
+  password?: pulumi.Input<string>;
+  /** Absolute path of the SSH agent's socket. Default: `SSH_AUTH_SOCK`. */
+  agentSocketPath?: pulumi.Input<string>;
+  /**
+   * The server's public key (`"ssh-ed25519 AAAA…"`, several on several lines), its fingerprint (`"SHA256:…"`), or
+   * `"insecure-accept-any"`, which switches the check off and warns on every run. Default: known_hosts decides.
+   */
+  hostKey?: pulumi.Input<string>;
+  /** A known_hosts file: its path or its text. Default: `~/.ssh/known_hosts` and `/etc/ssh/ssh_known_hosts`. */
+  knownHosts?: pulumi.Input<string>;
+  /** How often a connection is tried when the network fails, 1 to 1000. Default 10. */
+  dialErrorLimit?: pulumi.Input<number>;
+  /** Longest time in seconds that one try of one hop may take, 1 to 600. Default 15. */
+  perDialTimeout?: pulumi.Input<number>;
+}
+
+/** How to reach the GPU host by SSH. */
+export interface ConnectionArgs extends Omit<JumpHostArgs, "host"> {
+  /** Address of the host. Default: the resource's `host`. */
+  host?: pulumi.Input<string>;
+  /** Jump hosts, from here outwards; each has its own key, host key and credentials. */
+  proxy?: pulumi.Input<pulumi.Input<JumpHostArgs> | pulumi.Input<JumpHostArgs>[]>;
+}
+
+/** Where the VM's disk comes from. */
+export type ImageArgs =
+  /** A file on the operator's machine; it is uploaded once per host and content. */
+  | { file: pulumi.Input<string> }
+  /** A file on the GPU host, by absolute path. */
+  | { hostPath: pulumi.Input<string> }
+  /** A file that the host downloads and checks against its SHA-256 (64 lower-case hexadecimal digits). */
+  | { url: pulumi.Input<string>; sha256: pulumi.Input<string> };
+
+/** What a {@link VgpuInstance} is made of. */
+export interface VgpuInstanceArgs {
+  /**
+   * The GPU host: a name or address. It is the logical place of the VM; `connection.host` may name another way to the same
+   * place. Changing it replaces the VM.
+   */
+  host: pulumi.Input<string>;
+  /**
+   * How to reach the host. Default: port 22, user root, agent and default identity files, known_hosts. Changing it changes
+   * nothing on the host.
+   *
+   * @throws `host_unreachable`, `host_key_mismatch`, `auth_failed`, `sudo_refused`
+   */
+  connection?: pulumi.Input<ConnectionArgs>;
+  /**
+   * Instance id on the host: 1 to 40 of a-z, 0-9 and inner dashes. Default: the resource's name. Changing it replaces the VM.
+   *
+   * @throws `owned_by_other`, `already_exists`
+   */
+  name?: pulumi.Input<string>;
+  /**
+   * vGPU profile by its exact name, for example `"NVIDIA L40S-8Q"`; `"L40S-8Q"` does where it is unambiguous. Changing it
+   * restarts the VM on another vGPU.
+   *
+   * @throws `unknown_profile`, `no_capacity`, `quarantined`
+   */
+  profile: pulumi.Input<string>;
+  /** PCI address of the GPU to stay on, such as `"0000:3b:00.0"`. Default: any. Changing it restarts the VM. */
+  gpu?: pulumi.Input<string>;
+  /** Virtual CPUs, 1 to 1024. Changing it restarts the VM. */
+  vcpus: pulumi.Input<number>;
+  /** Memory, binary: `"32GiB"`, `"32Gi"`, `"512MiB"`. Changing it restarts the VM. */
+  memory: pulumi.Input<string>;
+  /** The disk. Default: none. Changing it, or the content of a local file, replaces the VM. */
+  image?: pulumi.Input<ImageArgs>;
+  /** Desired power state. Default true. A VM that is stopped holds no vGPU. Changing it starts or stops the VM. */
+  running?: pulumi.Input<boolean>;
+  /**
+   * When the host starts a VM again that ended by itself: `"Never"`, `"OnFailure"` or `"Always"`. Default `"OnFailure"`.
+   * After a boot of the host what is desired runs again in any case. Changing it does not touch the VM.
+   */
+  restartPolicy?: pulumi.Input<RestartPolicy>;
+  /**
+   * Time that the guest gets to power down before it is ended: `"0s"` to `"10m"`. Default `"60s"`. Changing it does not
+   * touch the VM.
+   */
+  shutdownTimeout?: pulumi.Input<string>;
+  /**
+   * Take over an instance of this id that another owner, or another copy of this stack, made. Default false. Used when the
+   * resource is made; changing it later does nothing.
+   */
+  adopt?: pulumi.Input<boolean>;
+}
+
+/** Permanent: the resource's type in every state. */
+const TYPE = "pulumi-nodejs:dynamic/vgpu:VgpuInstance";
+/** What is an output without always being an input; Pulumi only resolves properties that are named when it is made. */
+const OUTPUTS = [
+  "gpu",
+  "running",
+  "restartPolicy",
+  "shutdownTimeout",
+  "instanceId",
+  "ownerId",
+  "incarnation",
+  "storeId",
+  "machineId",
+  "devicePath",
+  "vfAddress",
+  "gpuAddress",
+  "framework",
+  "mdevUuid",
+  "typeId",
+  "uuid",
+  "hostBootId",
+  "assignedAt",
+  "cleanupPending",
+  "state",
+  "claimedTypeId",
+  "appliedSpec",
+] as const;
+
+/**
+ * A virtual machine with an NVIDIA vGPU on a Linux GPU host.
+ *
+ * ```ts
+ * new VgpuInstance("trainer-1", { host: "gpu-1.example.com", profile: "NVIDIA L40S-8Q", vcpus: 8, memory: "32GiB" });
+ * ```
+ */
+export class VgpuInstance extends pulumi.dynamic.Resource {
+  declare readonly host: pulumi.Output<string>;
+  declare readonly name: pulumi.Output<string>;
+  declare readonly profile: pulumi.Output<string>;
+  declare readonly gpu: pulumi.Output<string | undefined>;
+  declare readonly vcpus: pulumi.Output<number>;
+  declare readonly memory: pulumi.Output<string>;
+  declare readonly running: pulumi.Output<boolean>;
+  declare readonly restartPolicy: pulumi.Output<RestartPolicy>;
+  declare readonly shutdownTimeout: pulumi.Output<string>;
+  /** Id of the instance on the host. */
+  declare readonly instanceId: pulumi.Output<string>;
+  /** Who owns the instance: `<organisation>/<URN>`. */
+  declare readonly ownerId: pulumi.Output<string>;
+  /** Random id of this creation or adoption. */
+  declare readonly incarnation: pulumi.Output<string>;
+  /** Id of the host's store that holds the instance. */
+  declare readonly storeId: pulumi.Output<string>;
+  /** Machine id of the host. */
+  declare readonly machineId: pulumi.Output<string>;
+  /** The device in sysfs; `""` while none is claimed. */
+  declare readonly devicePath: pulumi.Output<string>;
+  /** PCI address of the virtual function; `""` while none is claimed. */
+  declare readonly vfAddress: pulumi.Output<string>;
+  /** PCI address of the GPU it is a part of; `""` while none is claimed. */
+  declare readonly gpuAddress: pulumi.Output<string>;
+  /** `"vendor-vfio"` or `"mdev"`; `""` while nothing is claimed. */
+  declare readonly framework: pulumi.Output<string>;
+  /** UUID of the mediated device; `""` with vendor VFIO. */
+  declare readonly mdevUuid: pulumi.Output<string>;
+  /** vGPU type id that the device has; 0 while it has none. */
+  declare readonly typeId: pulumi.Output<number>;
+  /** The VM's UUID. */
+  declare readonly uuid: pulumi.Output<string>;
+  /** Boot of the host in which the device was claimed. */
+  declare readonly hostBootId: pulumi.Output<string>;
+  /** When the device was claimed: RFC 3339, UTC; `""` while none is. */
+  declare readonly assignedAt: pulumi.Output<string>;
+  /** Whether something is left on the host that must still be cleaned up. */
+  declare readonly cleanupPending: pulumi.Output<boolean>;
+  /** What the VM is doing. */
+  declare readonly state: pulumi.Output<State>;
+
+  /**
+   * @param name - Name of the resource, and of the instance unless `args.name` says otherwise.
+   * @param args - What the VM shall be.
+   * @param opts - Pulumi's options. A replacement always deletes first: the device cannot be had twice.
+   */
+  constructor(name: string, args: VgpuInstanceArgs, opts?: pulumi.CustomResourceOptions) {
+    const owner = pulumi.interpolate`${pulumi.getOrganization()}/${pulumi.createUrn(name, TYPE, opts?.parent)}`;
+    const unset = Object.fromEntries(OUTPUTS.map((output) => [output, undefined]));
+    super(
+      stub,
+      name,
+      { ...unset, ...args, name: args.name ?? name, connection: withSecrets(args.connection), owner },
+      // What a secret is stays one even where the program did not say so.
+      pulumi.mergeOptions({ additionalSecretOutputs: ["connection"] }, { ...opts, deleteBeforeReplace: true }),
+      "vgpu",
+      "VgpuInstance",
+    );
+  }
+}
+
+const SECRETS = ["privateKey", "privateKeyPassword", "password"];
+
+/** The connection with its credentials marked as secrets, so that no state holds them in plain. */
+function withSecrets(connection: pulumi.Input<ConnectionArgs> | undefined): pulumi.Input<object> | undefined {
+  if (connection === undefined) return undefined;
+  // What is inside an output can only be marked as a whole.
+  if (!isPlain(connection)) return pulumi.secret(connection);
+  const { proxy, ...own } = connection;
+  if (proxy === undefined) return marked(own);
+  if (Array.isArray(proxy))
+    return { ...marked(own), proxy: proxy.map((hop) => (isPlain(hop) ? marked(hop) : pulumi.secret(hop))) };
+  return { ...marked(own), proxy: isPlain(proxy) ? marked(proxy) : pulumi.secret(proxy) };
+}
+
+function isPlain<T extends object>(value: pulumi.Input<T>): value is T {
+  return !pulumi.Output.isInstance(value) && !(value instanceof Promise);
+}
+
+function marked(values: object): object {
+  return Object.fromEntries(
+    Object.entries(values).map(([key, value]) => [
+      key,
+      SECRETS.includes(key) && value !== undefined ? pulumi.secret(value) : value,
+    ]),
+  );
+}

@@ -1,0 +1,152 @@
+import { createHash } from "node:crypto";
+import { createReadStream } from "node:fs";
+import { stat } from "node:fs/promises";
+import { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { VgpuError } from "../protocol/errors";
+import { IMAGES, STORE_FILE, VERSIONS } from "../protocol/places";
+import type { Connection } from "./connection";
+import { printable } from "./printable";
+import type { Program } from "./program";
+import { startScript } from "./script";
+
+/** Exit code of the scripts below for content that does not have its hash. */
+const WRONG_HASH = 65;
+const PROGRESS_EVERY_MS = 5_000;
+const STALL_MS = 60_000;
+const LIMIT_MS = 6 * 3_600_000;
+
+/** Root's private temporary place, which goes away however the script ends. */
+const temporary = (make: string) =>
+  `umask 077; T=$(${make}) || exit 1; trap "rm -rf $T" EXIT; trap "exit 1" HUP INT TERM PIPE`;
+/** Root checks the hash of its own copy: what arrives over the wire, or lies in a shared place, is never trusted. */
+const verified = (file: string, sha256: string) =>
+  `S=$(sha256sum < ${file}) || exit 1; [ "\${S%% *}" = ${sha256} ] || exit ${WRONG_HASH}`;
+
+/** Brings a version of the host program to `/usr/local/lib/vgpu/versions/<sha256>`. One that is there already stays. */
+export async function uploadProgram(connection: Connection, program: Program): Promise<void> {
+  const bytes = await program.archive();
+  const version = `${VERSIONS}/${program.sha256}`;
+  const script = [
+    `mkdir -p ${VERSIONS} || exit 1`,
+    temporary(`mktemp -d ${VERSIONS}/.incoming-XXXXXXXX`),
+    `cat > "$T/program.tgz" || exit 1`,
+    verified(`"$T/program.tgz"`, program.sha256),
+    `mkdir "$T/v" && tar -xzf "$T/program.tgz" -C "$T/v" --no-same-owner || exit 1`,
+    // Data before name: after a power cut the folder is complete or not there.
+    `sync "$T"/v/* "$T/v" 2>/dev/null || sync`,
+    `mv -T "$T/v" ${version} 2>/dev/null || [ -x ${version}/vgpu-host ] || exit 1`,
+    `sync ${VERSIONS} 2>/dev/null || sync`,
+    "echo uploaded",
+  ].join("; ");
+  await send(connection, "the host program", script, Readable.from([bytes]));
+}
+
+/** SHA-256 of a file on this machine. */
+export async function fileSha256(path: string): Promise<string> {
+  const hash = createHash("sha256");
+  await pipeline(createReadStream(path), hash);
+  return hash.digest("hex");
+}
+
+/** Brings an image to the host, for a verb that answered that it lacks this content. */
+export async function uploadImage(
+  connection: Connection,
+  path: string,
+  sha256: string,
+  onProgress: (text: string) => void,
+): Promise<void> {
+  const { size } = await stat(path);
+  const folder = `${IMAGES}/incoming`;
+  const script = [
+    // Without the store's file system nothing may be written at its mount point.
+    `[ -f ${STORE_FILE} ] || exit 66`,
+    `umask 077; mkdir -p ${folder} || exit 1`,
+    temporary(`mktemp ${folder}/.${sha256}-XXXXXXXX`),
+    `cat > "$T" || exit 1`,
+    verified(`"$T"`, sha256),
+    `sync "$T" 2>/dev/null || sync`,
+    `mv -f "$T" ${folder}/${sha256}.img || exit 1`,
+    `sync ${folder} 2>/dev/null || sync`,
+    "echo uploaded",
+  ].join("; ");
+  let sent = 0;
+  const counted = createReadStream(path, { highWaterMark: 256 * 1024 }).on("data", (chunk) => {
+    sent += chunk.length;
+  });
+  const timer = setInterval(() => {
+    onProgress(
+      `uploading the image: ${Math.floor((100 * sent) / Math.max(size, 1))} % of ${Math.ceil(size / 1048576)} MiB`,
+    );
+  }, PROGRESS_EVERY_MS);
+  try {
+    await send(connection, `the image ${printable(path, 200)}`, script, counted, () =>
+      sent < size ? sent : undefined,
+    );
+  } finally {
+    clearInterval(timer);
+  }
+}
+
+async function send(
+  connection: Connection,
+  what: string,
+  steps: string,
+  content: Readable,
+  /** Bytes sent, or undefined when all are and only the host works. */
+  progress: () => number | undefined = () => undefined,
+): Promise<void> {
+  let done = false;
+  const script = await startScript(
+    connection,
+    () => steps,
+    (line) => {
+      done ||= line === "uploaded";
+      return done;
+    },
+  ).catch((error: unknown) => {
+    content.destroy();
+    throw error;
+  });
+  let before: number | undefined;
+  const stall = setInterval(() => {
+    const now = progress();
+    if (now !== undefined && now === before) script.giveUp(`nothing has moved for ${STALL_MS / 1000} s`);
+    before = now;
+  }, STALL_MS);
+  const limit = setTimeout(() => script.giveUp(`not done within ${LIMIT_MS / 3_600_000} h`), LIMIT_MS);
+  // A host that stops reading ends the script, and how it ended says why; only a file that cannot be read is our failure.
+  let unreadable: Error | undefined;
+  content.once("error", (error) => {
+    unreadable = error;
+    script.giveUp("the file could not be read");
+  });
+  content.pipe(script.stdin);
+  const ending = await script.ended;
+  clearInterval(stall);
+  clearTimeout(limit);
+  content.unpipe(script.stdin);
+  content.destroy();
+  if (done) return;
+  const { host } = connection.hop;
+  const details = { host, phase: "run", exit: ending.exit };
+  if (unreadable) {
+    throw new VgpuError("invalid_request", `Could not read ${what}: ${printable(unreadable.message)}.`, { details });
+  }
+  if (ending.exit === WRONG_HASH) {
+    throw new VgpuError(
+      "host_unreachable",
+      `${host} received ${what} damaged or changed on the way; nothing of it was kept.`,
+      {
+        hint: "Run the same command again; a file that changes meanwhile must be left alone.",
+        details,
+      },
+    );
+  }
+  const said = printable(ending.stderr, 300);
+  if (ending.exit === null)
+    throw connection.lost(`the upload of ${what} was cut off: ${ending.gaveUp ?? connection.lastWords}`);
+  throw new VgpuError("host_not_ready", `${host} could not store ${what}: ${said || `exit ${ending.exit}`}.`, {
+    details,
+  });
+}

@@ -76,6 +76,8 @@ export const record = z.looseObject({
   createdUptimeMs: z.number(),
   createdAt: z.string(),
   disk: disk.nullable(),
+  /** The VM's uuid, the same at every start. */
+  uuid: z.string(),
   /** SHA-256 of the host program's version that the unit refers to. */
   program: z.string(),
 });

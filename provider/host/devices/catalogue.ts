@@ -1,0 +1,35 @@
+/** A vGPU type that a card offers: its decimal id, valid for this card's model and driver only, and its exact name. */
+export interface Profile {
+  readonly typeId: number;
+  readonly name: string;
+}
+
+/** Rows of `creatable_vgpu_types`: an optional header that starts with `ID`, then `id : name`. Throws on any other row. */
+export function parseCatalogue(text: string): Profile[] {
+  const rows = text.split("\n").filter((row) => row.trim() !== "" && !/^\s*ID\b/.test(row));
+  return rows.map((row) => {
+    const [, id, name] = /^\s*(\d+)\s*:\s*(\S.*?)\s*$/.exec(row) ?? [];
+    if (!id || !name) throw new Error(`row ${JSON.stringify(row)} is not "id : name"`);
+    return { typeId: Number(id), name };
+  });
+}
+
+/** Decimal number and newline of `current_vgpu_type`; 0 = none. Throws on anything else. */
+export function parseTypeId(text: string): number {
+  const value = /^(\d+)\n?$/.exec(text)?.[1];
+  if (value === undefined) throw new Error(`${JSON.stringify(text.slice(0, 40))} is not a type id`);
+  return Number(value);
+}
+
+/**
+ * Framebuffer in MiB that a profile's name tells: the digits between the last dash and the series letter, in GiB. 0 when it tells
+ * none (a `-0Q` profile has 512 MiB in truth): an unknown load, never a free one.
+ */
+export function framebufferMiB(name: string): number {
+  return Number(/-(\d+)[ABCQ][^-]*$/.exec(name)?.[1] ?? 0) * 1024;
+}
+
+/** Whether a catalogue's name is the profile that was asked for, with or without the vendor's name before it. */
+export function isProfile(name: string, asked: string): boolean {
+  return name === asked || name === `NVIDIA ${asked}`;
+}

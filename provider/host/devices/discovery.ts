@@ -1,0 +1,106 @@
+import { VgpuError } from "../../protocol/errors";
+import { pciAddress } from "../../protocol/names";
+import type { Host } from "../host";
+import { type Attribute, isGone, textOf } from "../world/world";
+import { type Profile, parseCatalogue, parseTypeId } from "./catalogue";
+
+export const PCI = "/sys/bus/pci/devices";
+
+export const devicePathOf = (vf: string) => `${PCI}/${vf}`;
+export const typeFileOf = (vf: string) => `${PCI}/${vf}/nvidia/current_vgpu_type`;
+const catalogueFileOf = (vf: string) => `${PCI}/${vf}/nvidia/creatable_vgpu_types`;
+
+/** A virtual function whose facts could be read. */
+export interface VirtualFunction {
+  readonly address: string;
+  /** Type id that it has now; 0 = none. */
+  readonly typeId: number;
+  /** What it offers now; this shrinks with use. */
+  readonly creatable: readonly Profile[];
+}
+
+export interface Card {
+  /** Address of the physical function. */
+  readonly parent: string;
+  readonly functions: readonly VirtualFunction[];
+  /** Virtual functions that are there and could not be read: never free. */
+  readonly unreadable: readonly { readonly address: string; readonly reason: string }[];
+}
+
+/** Every card with vGPU virtual functions, sorted by address. */
+export async function discover(host: Host): Promise<Card[]> {
+  const parents = new Map<string, string[]>();
+  for (const address of await pciDevices(host)) {
+    const parent = await vgpuParent(host, address);
+    if (parent === undefined) continue;
+    parents.set(parent, [...(parents.get(parent) ?? []), address]);
+  }
+  return Promise.all([...parents].sort().map(([parent, addresses]) => readCard(host, parent, addresses)));
+}
+
+/** Every PCI device of the host. None at all is not a host without GPUs, it is a host that cannot be looked at. */
+export async function pciDevices(host: Host): Promise<string[]> {
+  let names: string[];
+  try {
+    names = await host.files.list(PCI);
+  } catch (error) {
+    throw new VgpuError("discovery_failed", `The PCI devices cannot be listed: ${textOf(error)}.`);
+  }
+  const addresses = names.filter((name) => pciAddress.safeParse(name).success).sort();
+  if (addresses.length === 0) throw new VgpuError("discovery_failed", `${PCI} lists no device at all.`);
+  return addresses;
+}
+
+/** Parent of a virtual function that has vGPU attributes; undefined for every other device. */
+async function vgpuParent(host: Host, address: string): Promise<string | undefined> {
+  try {
+    await host.files.facts(catalogueFileOf(address));
+    const target = await host.files.target(`${PCI}/${address}/physfn`);
+    return target.split("/").at(-1) ?? "";
+  } catch (error) {
+    if (isGone(error)) return undefined;
+    throw new VgpuError("discovery_failed", `${PCI}/${address} cannot be looked at: ${textOf(error)}.`);
+  }
+}
+
+async function readCard(host: Host, parent: string, addresses: readonly string[]): Promise<Card> {
+  const paths = addresses.flatMap((address) => [typeFileOf(address), catalogueFileOf(address)]);
+  const read = await host.driver.read(paths, host.settings.readDeadlineMs);
+  const functions: VirtualFunction[] = [];
+  const unreadable: Card["unreadable"][number][] = [];
+  for (const address of addresses) {
+    try {
+      functions.push({
+        address,
+        typeId: parseTypeId(textFrom(read, typeFileOf(address))),
+        creatable: parseCatalogue(textFrom(read, catalogueFileOf(address))),
+      });
+    } catch (error) {
+      unreadable.push({ address, reason: textOf(error) });
+    }
+  }
+  return { parent, functions, unreadable };
+}
+
+function textFrom(read: ReadonlyMap<string, Attribute>, path: string): string {
+  const value = read.get(path) ?? { unreadable: "not read" };
+  if ("text" in value) return value.text;
+  throw new Error(`${path} is unreadable (${value.unreadable})`);
+}
+
+export type TypeNow =
+  | { readonly kind: "type"; readonly typeId: number }
+  /** No such PCI device while others are listed. */
+  | { readonly kind: "gone" }
+  | { readonly kind: "unreadable"; readonly reason: string };
+
+/** What one virtual function reads now. */
+export async function readType(host: Host, vf: string): Promise<TypeNow> {
+  try {
+    if (!(await pciDevices(host)).includes(vf)) return { kind: "gone" };
+    const read = await host.driver.read([typeFileOf(vf)], host.settings.readDeadlineMs);
+    return { kind: "type", typeId: parseTypeId(textFrom(read, typeFileOf(vf))) };
+  } catch (error) {
+    return { kind: "unreadable", reason: textOf(error) };
+  }
+}

@@ -1,0 +1,95 @@
+import { isProfile } from "./catalogue";
+import type { Card } from "./discovery";
+
+/** What is known of one virtual function beside what it reads. */
+export interface Standing {
+  /** Instance whose claim of this boot names it. */
+  readonly claimedBy: string | undefined;
+  /** Instance that it was typed for by us, with exactly the type that it reads; undefined = no such mark. */
+  readonly markedFor: string | undefined;
+  /** Why it may not be reset although it is ours; undefined = it may. */
+  readonly heldBack: string | undefined;
+  readonly failures: number;
+  readonly quarantined: boolean;
+}
+
+export interface Wish {
+  readonly profile: string;
+  /** Parent GPU, or null for any. */
+  readonly gpu: string | null;
+}
+
+export interface Candidate {
+  readonly vf: string;
+  readonly parent: string;
+  readonly typeId: number;
+  /** Exact name in the card's catalogue. */
+  readonly profile: string;
+  /** It still has a type of ours and must be reset first. */
+  readonly dirty: boolean;
+}
+
+export interface PlacementFacts {
+  readonly cards: readonly Card[];
+  readonly standing: ReadonlyMap<string, Standing>;
+  /** Framebuffer in MiB that claims of this boot hold on each card; undefined = not fully known. */
+  readonly load: ReadonlyMap<string, number | undefined>;
+  readonly strategy: "spread" | "pack";
+}
+
+/** Virtual functions that could take the profile, best first. */
+export function candidates(wish: Wish, facts: PlacementFacts): Candidate[] {
+  return sortedCards(wish, facts).flatMap((card) => onCard(wish, card, facts));
+}
+
+function sortedCards(wish: Wish, { cards, standing, load, strategy }: PlacementFacts): Card[] {
+  const rank = (card: Card) => {
+    const known = load.has(card.parent) ? load.get(card.parent) : 0;
+    const sick = card.functions.filter((vf) => standing.get(vf.address)?.quarantined).length;
+    const weight = known ?? Number.MAX_SAFE_INTEGER;
+    return [sick, known === undefined ? 1 : 0, strategy === "pack" ? -weight : weight] as const;
+  };
+  return cards
+    .filter((card) => wish.gpu === null || card.parent === wish.gpu)
+    .map((card) => ({ card, rank: rank(card) }))
+    .sort((a, b) => compare(a.rank, b.rank) || (a.card.parent < b.card.parent ? -1 : 1))
+    .map(({ card }) => card);
+}
+
+function onCard(wish: Wish, card: Card, { standing }: PlacementFacts): Candidate[] {
+  const profile = profileOn(card, wish.profile);
+  // Types of ours that nobody claims may hide the profile; resetting one of them brings it back, so the card's own id is asked later.
+  const free = card.functions.filter((vf) => {
+    const at = standing.get(vf.address);
+    if (!at || at.claimedBy !== undefined || at.quarantined) return false;
+    if (vf.typeId === 0) return vf.creatable.some((offered) => isProfile(offered.name, wish.profile));
+    return at.markedFor !== undefined && at.heldBack === undefined && profile !== undefined;
+  });
+  if (!profile) return [];
+  return free
+    .map((vf) => ({ vf, dirty: vf.typeId !== 0, failures: standing.get(vf.address)?.failures ?? 0 }))
+    .sort(
+      (a, b) =>
+        compare([a.dirty ? 1 : 0, a.failures], [b.dirty ? 1 : 0, b.failures]) || (a.vf.address < b.vf.address ? -1 : 1),
+    )
+    .map(({ vf, dirty }) => ({
+      vf: vf.address,
+      parent: card.parent,
+      typeId: profile.typeId,
+      profile: profile.name,
+      dirty,
+    }));
+}
+
+/** The profile as this card's own catalogues name it now. */
+export function profileOn(card: Card, asked: string): { typeId: number; name: string } | undefined {
+  return card.functions.flatMap((vf) => vf.creatable).find((offered) => isProfile(offered.name, asked));
+}
+
+function compare(a: readonly number[], b: readonly number[]): number {
+  for (const [index, value] of a.entries()) {
+    const difference = value - (b[index] ?? 0);
+    if (difference !== 0) return difference;
+  }
+  return 0;
+}

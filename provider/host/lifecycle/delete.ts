@@ -1,0 +1,81 @@
+import { toShape, VgpuError } from "../../protocol/errors";
+import type { InstanceRecord } from "../../protocol/record";
+import type { Host } from "../host";
+import { instanceLock, take, under } from "../store/locks";
+import { readMark } from "../store/marks";
+import { ownRecord, saveRecord } from "../store/records";
+import { stopVmm } from "../vmm/stop";
+import { textOf } from "../world/world";
+import { releaseClaim, releaseHolding } from "./release";
+import { removeFiles } from "./remove";
+import { leftoversOf } from "./view";
+
+/** Deletes an instance and all that is its own. `stale`: the incarnation named is gone already, another one is left untouched. */
+export async function deleteInstance(
+  host: Host,
+  id: string,
+  incarnation: string | undefined,
+): Promise<{ deleted: true; stale: boolean }> {
+  return under(take(host, instanceLock(id), id), async () => {
+    const record = await ownRecord(host.files, id);
+    if (record && incarnation !== undefined && record.incarnation !== incarnation) {
+      host.warn(`Instance ${id} was made anew as ${record.incarnation} by ${record.owner}; it was not touched.`);
+      return { deleted: true, stale: true };
+    }
+    if (record) await clearAway(host, record);
+    else await clearLeftovers(host, id);
+    return { deleted: true, stale: false };
+  });
+}
+
+/** Stops, releases and removes an instance; a failure keeps the record, the claim and the flags, and repeating it goes on from there. */
+export async function clearAway(host: Host, record: InstanceRecord): Promise<void> {
+  const { id } = record;
+  // Copied from another machine: nothing of this one is its own but the files.
+  if (record.machineId !== host.machineId) return removeFiles(host, record);
+  let current = await saveRecord(host, { ...record, deleting: true, desired: "stopped" });
+  try {
+    await stopVmm(host, { id, vmm: record.vmm, shutdownTimeoutMs: record.spec.shutdownTimeoutMs });
+    current = await releaseClaim(host, current);
+    await releaseMarked(host, id);
+    await removeFiles(host, current);
+  } catch (cause) {
+    throw await cleanupPending(host, current, cause);
+  }
+}
+
+async function clearLeftovers(host: Host, id: string): Promise<void> {
+  try {
+    await stopVmm(host, { id, vmm: null, shutdownTimeoutMs: 60_000 });
+    await releaseMarked(host, id);
+    await removeFiles(host, { id, disk: null });
+  } catch (cause) {
+    throw new VgpuError("vgpu_cleanup_pending", `Something of ${id} is left on the host: ${textOf(cause)}`, {
+      cause,
+      details: { instance: id, claimKept: false },
+    });
+  }
+}
+
+/** Releases every virtual function that was typed for this instance, also where no claim tells of it any more. */
+async function releaseMarked(host: Host, id: string): Promise<void> {
+  for (const vf of (await leftoversOf(host, id)).marked) {
+    const mark = await readMark(host, vf);
+    if (mark?.instance !== id) continue;
+    await releaseHolding(host, { instance: id, vmm: null, vf, typeId: mark.typeId, current: true }, async () => {});
+  }
+}
+
+async function cleanupPending(host: Host, record: InstanceRecord, cause: unknown): Promise<VgpuError> {
+  const vf = record.claim?.vf;
+  const what = vf
+    ? `virtual function ${vf} of instance ${record.id} is still assigned`
+    : `instance ${record.id} is not removed`;
+  const error = new VgpuError("vgpu_cleanup_pending", `The delete is not finished: ${what}: ${textOf(cause)}`, {
+    cause,
+    details: { instance: record.id, claimKept: record.claim !== null, ...(vf && { vf }) },
+    hint: "Remove the cause, then retry the delete; reconcile retries the release too.",
+  });
+  await saveRecord(host, { ...record, cleanup: toShape(error) }).catch((unsaved) => host.warn(textOf(unsaved)));
+  return error;
+}

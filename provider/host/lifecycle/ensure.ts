@@ -1,0 +1,125 @@
+import { isDeepStrictEqual } from "node:util";
+import { VgpuError } from "../../protocol/errors";
+import type { InstanceRecord } from "../../protocol/record";
+import { RECORD_VERSION } from "../../protocol/record";
+import type { Spec } from "../../protocol/spec";
+import type { InstanceView } from "../../protocol/view";
+import type { Host } from "../host";
+import { instanceLock, take, under } from "../store/locks";
+import { ownRecord, saveRecord } from "../store/records";
+import { requireQemu } from "../vmm/boot";
+import { prepareDisk } from "../vmm/disk";
+import type { Held } from "../world/world";
+import { type Admission, type Asker, admit } from "./admission";
+import { clearAway } from "./delete";
+import { isDeviceChanged, powerOff, powerOn } from "./power";
+import { rollBack } from "./rollback";
+import { leftoversOf, viewOf } from "./view";
+
+/**
+ * Brings an instance to what is asked, from whatever is there: the one path of create, update and adopt. So a create that was
+ * killed is finished by repeating it.
+ */
+export async function ensureInstance(host: Host, asker: Asker): Promise<InstanceView> {
+  return under(take(host, instanceLock(asker.instance), asker.instance), async (lock) => {
+    const there = await ownRecord(host.files, asker.instance);
+    requireSameMachine(host, there);
+    const admission = admit(asker, there);
+    if (admission.as === "refused") throw admission.error;
+    if (admission.as === "own" && admission.notice) host.warn(admission.notice);
+    if (await host.units.stopping()) throw new VgpuError("host_not_ready", "The host is shutting down.");
+    const qemu = asker.spec.running ? await requireQemu(host) : "";
+    const start = await startingRecord(host, asker, admission, there);
+    const wasComplete = start.phase === "complete";
+    try {
+      return await viewOf(host, await bring(host, asker, start, qemu, lock));
+    } catch (failure) {
+      throw await rollBack(host, asker.instance, wasComplete ? there : undefined, failure);
+    }
+  });
+}
+
+function requireSameMachine(host: Host, there: InstanceRecord | undefined): void {
+  if (!there || there.machineId === host.machineId) return;
+  throw new VgpuError(
+    "store_mismatch",
+    `The record of ${there.id} was made on machine ${there.machineId}; this is machine ${host.machineId}.`,
+  );
+}
+
+/** The record to start from; what is only a remainder is cleared away first. Nothing of a new one is on the disk yet. */
+async function startingRecord(
+  host: Host,
+  asker: Asker,
+  admission: Admission,
+  there: InstanceRecord | undefined,
+): Promise<InstanceRecord> {
+  if (there && admission.as === "own")
+    return { ...there, owner: asker.owner, incarnation: asker.incarnation, acknowledged: asker.verb === "update" };
+  if (there) await clearAway(host, there);
+  const left = await leftoversOf(host, asker.instance);
+  if (left.unit || left.marked.length > 0) {
+    const what = [left.unit ? "its unit runs" : "", ...left.marked.map((vf) => `${vf} is marked for it`)].filter(
+      (text) => text !== "",
+    );
+    throw new VgpuError(
+      "vgpu_cleanup_pending",
+      `Something of an earlier ${asker.instance} is left on the host: ${what.join(", ")}.`,
+      {
+        hint: "Run 'vgpu-host delete' for it on the host, or destroy the resource, then run the same command again.",
+        details: { instance: asker.instance, claimKept: false },
+      },
+    );
+  }
+  return {
+    version: RECORD_VERSION,
+    id: asker.instance,
+    incarnation: asker.incarnation,
+    owner: asker.owner,
+    machineId: host.machineId,
+    phase: "preparing",
+    claim: null,
+    vmm: null,
+    desired: desiredOf(asker.spec),
+    deleting: false,
+    retained: false,
+    acknowledged: asker.verb === "update",
+    spec: asker.spec,
+    cleanup: null,
+    createdBootId: host.bootId,
+    createdUptimeMs: await host.clock.uptimeMs(),
+    createdAt: host.clock.wall().toISOString(),
+    disk: null,
+    uuid: host.clock.uuid(),
+    program: host.program,
+  };
+}
+
+const desiredOf = (spec: Spec) => (spec.running ? "running" : "stopped");
+
+/** Inputs that a running QEMU cannot take over. */
+const NEEDS_RESTART = ["profile", "gpu", "vcpus", "memoryMiB"] as const satisfies readonly (keyof Spec)[];
+
+async function bring(
+  host: Host,
+  { spec }: Asker,
+  start: InstanceRecord,
+  qemu: string,
+  lock: Held,
+): Promise<InstanceRecord> {
+  const restart = NEEDS_RESTART.some((key) => start.spec[key] !== spec[key]) || (await isDeviceChanged(host, start));
+  if (!isDeepStrictEqual(start.spec.image, spec.image) && start.disk) {
+    throw new VgpuError(
+      "invalid_request",
+      `The image of ${start.id} cannot change in place; the instance must be replaced.`,
+    );
+  }
+  let record: InstanceRecord = { ...start, desired: desiredOf(spec) };
+  // Until it is down, the record on the disk keeps the old spec: that is what runs.
+  if (record.phase !== "preparing" && (restart || !spec.running)) record = await powerOff(host, record);
+  record = { ...record, spec };
+  if (record.phase === "preparing")
+    record = await prepareDisk(host, spec.image ? await saveRecord(host, record) : record);
+  if (spec.running) record = await powerOn(host, record, qemu, lock);
+  return saveRecord(host, { ...record, phase: "complete" });
+}

@@ -1,0 +1,90 @@
+import { toShape, VgpuError } from "../../protocol/errors";
+import type { InstanceRecord } from "../../protocol/record";
+import { isProfile } from "../devices/catalogue";
+import { readType } from "../devices/discovery";
+import type { Host } from "../host";
+import { readMark } from "../store/marks";
+import { saveRecord } from "../store/records";
+import { adoptVmm, bootVmm } from "../vmm/boot";
+import { stopVmm } from "../vmm/stop";
+import { type Held, textOf } from "../world/world";
+import { allocate } from "./allocate";
+import { ownLiveness } from "./liveness";
+import { isCurrent, releaseClaim } from "./release";
+
+/** Has the VM of an instance run, with a vGPU of its own. A claim that is left from before is used again or released first. */
+export async function powerOn(host: Host, record: InstanceRecord, qemu: string, lock: Held): Promise<InstanceRecord> {
+  const liveness = await ownLiveness(host, record.id, record.vmm);
+  if (liveness.answer === "ambiguous") {
+    throw new VgpuError(
+      "liveness_ambiguous",
+      `It cannot be told whether the VM of ${record.id} runs: ${liveness.reason}.`,
+    );
+  }
+  // A verb that was killed while the VM started: only its identity is missing.
+  if (liveness.answer === "live") return adoptVmm(host, record);
+  const ready = await withDevice(host, record);
+  return bootVmm(host, { ...ready, cleanup: null }, qemu, lock);
+}
+
+/**
+ * Has no VM of an instance run, and gives its vGPU back. A release that fails leaves the claim and is a warning: the VM is down, and
+ * every later start, delete or reconcile tries the release again.
+ */
+export async function powerOff(host: Host, record: InstanceRecord): Promise<InstanceRecord> {
+  const saved = await saveRecord(host, record);
+  await stopVmm(host, { id: record.id, vmm: record.vmm, shutdownTimeoutMs: record.spec.shutdownTimeoutMs });
+  try {
+    return await releaseClaim(host, { ...saved, cleanup: null });
+  } catch (cause) {
+    const pending = new VgpuError(
+      "vgpu_cleanup_pending",
+      `${record.id} is stopped, but its vGPU is not released: ${textOf(cause)}`,
+      {
+        cause,
+        details: { instance: record.id, claimKept: true, vf: record.claim?.vf },
+      },
+    );
+    host.warn(pending.message);
+    return saveRecord(host, { ...saved, vmm: null, cleanup: toShape(pending) });
+  }
+}
+
+/** Whether somebody changed the type of a device that this instance claims. */
+export async function isDeviceChanged(host: Host, { claim, machineId }: InstanceRecord): Promise<boolean> {
+  if (!claim || !isCurrent(host, claim, machineId)) return false;
+  const now = await readType(host, claim.vf);
+  return now.kind === "gone" || (now.kind === "type" && now.typeId !== claim.typeId);
+}
+
+async function withDevice(host: Host, record: InstanceRecord): Promise<InstanceRecord> {
+  if (await isAssigned(host, record)) return record;
+  const freed = record.claim ? await releaseBeforeStart(host, record) : record;
+  return allocate(host, freed);
+}
+
+/** A start must not go on while an earlier claim cannot be given back. */
+async function releaseBeforeStart(host: Host, record: InstanceRecord): Promise<InstanceRecord> {
+  try {
+    return await releaseClaim(host, record);
+  } catch (cause) {
+    throw new VgpuError(
+      "vgpu_cleanup_pending",
+      `The earlier claim of ${record.id} must be released before it starts.`,
+      {
+        cause,
+        details: { instance: record.id, claimKept: true, vf: record.claim?.vf },
+      },
+    );
+  }
+}
+
+/** Whether the claim's device already has the type that we wrote for this instance: its verb died after the write. */
+async function isAssigned(host: Host, record: InstanceRecord): Promise<boolean> {
+  const { claim } = record;
+  if (!claim || record.phase === "complete" || !isCurrent(host, claim, record.machineId)) return false;
+  const now = await readType(host, claim.vf);
+  const mark = await readMark(host, claim.vf);
+  const ours = mark?.instance === record.id && mark.typeId === claim.typeId;
+  return now.kind === "type" && now.typeId === claim.typeId && ours && isProfile(claim.profile, record.spec.profile);
+}

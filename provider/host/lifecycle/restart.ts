@@ -1,0 +1,68 @@
+import * as z from "zod";
+import type { InstanceRecord } from "../../protocol/record";
+import type { Host } from "../host";
+import { ensureFolder, readIfThere, replaceFile } from "../store/atomic";
+import { exitFile, runFolder } from "../vmm/places";
+
+/** At most this many starts in this time; then the instance is left stopped until somebody looks. */
+const MOST_STARTS = 5;
+const WINDOW_MS = 600_000;
+/** Wait before the second start; it doubles with each further one. */
+const FIRST_WAIT_MS = 5_000;
+
+const starts = z.object({ uptimesMs: z.array(z.number()) });
+
+export interface Due {
+  readonly start: boolean;
+  /** Why it starts, or why it does not; "" when there is nothing to say. */
+  readonly reason: string;
+}
+
+/** How the VM's last process ended in this boot: by itself and well, badly, or not at all in this boot. */
+export type LastEnd = "powered off" | "crashed" | "not in this boot";
+
+/** What the restart policy says. After a host boot, what is desired runs again in any case. */
+export function policyOf({ spec }: Pick<InstanceRecord, "spec">, end: LastEnd): Due {
+  if (end === "not in this boot") return { start: true, reason: "it is desired after the host's boot" };
+  if (spec.restartPolicy === "Always") return { start: true, reason: `it ${end}, and its policy is Always` };
+  if (spec.restartPolicy === "OnFailure" && end === "crashed") return { start: true, reason: "it crashed" };
+  return { start: false, reason: "" };
+}
+
+export async function mayStart(host: Host, record: InstanceRecord): Promise<Due> {
+  const due = policyOf(record, await lastEnd(host, record.id));
+  if (!due.start) return due;
+  const now = await host.clock.uptimeMs();
+  const recent = (await readStarts(host, record.id)).filter((at) => now - at < WINDOW_MS);
+  if (recent.length >= MOST_STARTS)
+    return { start: false, reason: `it was started ${recent.length} times in 10 minutes and is left stopped` };
+  const wait = recent.length === 0 ? 0 : FIRST_WAIT_MS * 2 ** (recent.length - 1);
+  const last = recent.at(-1) ?? Number.NEGATIVE_INFINITY;
+  return now - last >= wait ? due : { start: false, reason: `the next try comes ${wait / 1000} s after the last one` };
+}
+
+/** Remembers a start, for as long as the boot lasts. */
+export async function noteStart(host: Host, id: string): Promise<void> {
+  await ensureFolder(host.files, runFolder(id));
+  const uptimesMs = [...(await readStarts(host, id)), await host.clock.uptimeMs()].slice(-MOST_STARTS * 2);
+  await replaceFile(host.files, startsFile(id), JSON.stringify({ uptimesMs }));
+}
+
+const startsFile = (id: string) => `${runFolder(id)}/starts.json`;
+
+async function readStarts(host: Host, id: string): Promise<number[]> {
+  const text = await readIfThere(host.files, startsFile(id));
+  if (text === undefined) return [];
+  try {
+    return starts.parse(JSON.parse(text)).uptimesMs;
+  } catch {
+    return [];
+  }
+}
+
+/** `$SERVICE_RESULT $EXIT_CODE $EXIT_STATUS`, as the unit noted them. */
+async function lastEnd(host: Host, id: string): Promise<LastEnd> {
+  const text = await readIfThere(host.files, exitFile(id));
+  if (text === undefined) return "not in this boot";
+  return /^success exited 0$/m.test(text.trim()) ? "powered off" : "crashed";
+}

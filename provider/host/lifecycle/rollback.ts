@@ -1,0 +1,91 @@
+import { toShape, VgpuError } from "../../protocol/errors";
+import type { InstanceRecord } from "../../protocol/record";
+import type { Host } from "../host";
+import { unlinkIfThere } from "../store/atomic";
+import { folderOf, ownRecord, saveRecord } from "../store/records";
+import { StartUnanswered } from "../vmm/boot";
+import { removeUnusedBases } from "../vmm/disk";
+import { stopVmm } from "../vmm/stop";
+import { textOf } from "../world/world";
+import { ownLiveness } from "./liveness";
+import { isCurrent, releaseClaim } from "./release";
+import { removeFiles } from "./remove";
+
+/**
+ * Takes back what a failed create or start did after its claim, and answers the error to give. `before` is the finished instance that
+ * was there, if there was one: it becomes what it was. What cannot be taken back is kept: a create then leaves a delete-only record, a
+ * start leaves the stopped instance with its claim.
+ */
+export async function rollBack(
+  host: Host,
+  id: string,
+  before: InstanceRecord | undefined,
+  failure: unknown,
+): Promise<VgpuError> {
+  let record: InstanceRecord | undefined;
+  try {
+    record = await ownRecord(host.files, id);
+    if (!record) return asVgpu(failure);
+    if (failure instanceof StartUnanswered) throw failure;
+    if (before && !hasNewClaim(host, record, before)) return asVgpu(failure);
+    await stopVmm(host, { id, vmm: record.vmm, shutdownTimeoutMs: record.spec.shutdownTimeoutMs });
+    record = await releaseClaim(host, record);
+    if (before) await saveRecord(host, { ...before, claim: null, vmm: null });
+    else await removeFiles(host, record);
+    return asVgpu(failure);
+  } catch (cause) {
+    return keepPending(host, id, { record, before, failure, cause });
+  }
+}
+
+/** A failure before the claim has left a finished instance as it was found. */
+function hasNewClaim(host: Host, { claim, machineId }: InstanceRecord, before: InstanceRecord): boolean {
+  return claim !== null && isCurrent(host, claim, machineId) && claim.uptimeMs !== before.claim?.uptimeMs;
+}
+
+interface Failed {
+  readonly record: InstanceRecord | undefined;
+  readonly before: InstanceRecord | undefined;
+  readonly failure: unknown;
+  readonly cause: unknown;
+}
+
+async function keepPending(host: Host, id: string, { record, before, failure, cause }: Failed): Promise<VgpuError> {
+  const because = `${textOf(failure)} It could not be taken back: ${textOf(cause)}`;
+  const details = { instance: id, claimKept: record?.claim != null, ...(record?.claim && { vf: record.claim.vf }) };
+  const error = (more: string, hint?: string) =>
+    new VgpuError("vgpu_cleanup_pending", `${because} ${more}`, { details, cause: failure, ...(hint && { hint }) });
+  if (!record) return error(`It is not known what ${id} claims.`);
+  const pending = error(`Instance ${id} keeps what it claims: delete it to retry.`);
+  try {
+    // A VMM that is not clearly dead stays reachable as what it is, not as a remainder.
+    const { answer, reason } = await ownLiveness(host, id, record.vmm);
+    if (answer !== "dead" || failure instanceof StartUnanswered) {
+      host.warn(`It is not clear whether the VM of ${id} runs: ${reason}.`);
+      await saveRecord(host, { ...record, cleanup: toShape(pending) });
+    } else if (before) {
+      await saveRecord(host, { ...before, claim: record.claim, vmm: null, cleanup: toShape(pending) });
+    } else {
+      await saveRecord(host, { ...record, retained: true, disk: null, cleanup: toShape(pending) });
+      await removeDisk(host, record);
+    }
+    return pending;
+  } catch (unsaved) {
+    return error(
+      `That could not be recorded either (${textOf(unsaved)}); the claim of ${id} stands as it was.`,
+      "Reconciliation on the host will recover it; run the same command again once the store can be written.",
+    );
+  }
+}
+
+/** After the record no longer names it; what is left of it goes with the folder at last. */
+async function removeDisk(host: Host, { id, disk }: InstanceRecord): Promise<void> {
+  if (!disk) return;
+  await unlinkIfThere(host.files, `${folderOf(id)}/${disk.file}`);
+  await removeUnusedBases(host);
+}
+
+function asVgpu(failure: unknown): VgpuError {
+  if (failure instanceof VgpuError) return failure;
+  return new VgpuError("internal", textOf(failure));
+}

@@ -1,0 +1,44 @@
+import type { InstanceView } from "../../protocol/view";
+import type { Host } from "../host";
+import { findRecord } from "../store/records";
+import { emptyView, lostView, viewOf } from "./view";
+
+/**
+ * What a failed verb says of its instance, whatever can be seen of it; null when nothing of it is claimed or stored, or when what is
+ * there belongs to somebody else.
+ */
+export async function safeView(host: Host, id: string, incarnation: string | undefined): Promise<InstanceView | null> {
+  const found = await findRecord(host.files, id);
+  if (!found) return (await lostView(host, id).catch(() => emptyView(host, id))) ?? null;
+  if (found.kind !== "record") return emptyView(host, id);
+  const { record } = found;
+  if (incarnation !== undefined && record.incarnation !== incarnation) return null;
+  try {
+    return await viewOf(host, record);
+  } catch {
+    const view = emptyView(host, id);
+    const { claim } = record;
+    return {
+      ...view,
+      ...{
+        ownerId: record.owner,
+        incarnation: record.incarnation,
+        uuid: record.uuid,
+        spec: record.spec,
+        cleanup: record.cleanup,
+      },
+      ...(claim && {
+        devicePath: claim.devicePath,
+        vfAddress: claim.vf,
+        gpuAddress: claim.parent,
+        framework: claim.framework,
+      }),
+      ...(claim && {
+        typeId: claim.typeId,
+        claimedTypeId: claim.typeId,
+        profile: claim.profile,
+        hostBootId: claim.bootId,
+      }),
+    };
+  }
+}

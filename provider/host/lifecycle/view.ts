@@ -1,0 +1,112 @@
+import { VgpuError } from "../../protocol/errors";
+import { unitName } from "../../protocol/names";
+import type { InstanceRecord } from "../../protocol/record";
+import type { InstanceView, State } from "../../protocol/view";
+import { readType } from "../devices/discovery";
+import type { Host } from "../host";
+import { markedVfs, readMark } from "../store/marks";
+import { isBeingRemoved } from "../store/records";
+import { type Liveness, ownLiveness } from "./liveness";
+import { isCurrent } from "./release";
+
+/** What is true of an instance now. Unknown liveness is an error, not a state. */
+export async function viewOf(host: Host, record: InstanceRecord): Promise<InstanceView> {
+  const { claim } = record;
+  const liveness = await ownLiveness(host, record.id, record.vmm);
+  return {
+    instanceId: record.id,
+    ownerId: record.owner,
+    incarnation: record.incarnation,
+    storeId: host.storeId,
+    machineId: record.machineId,
+    devicePath: claim?.devicePath ?? "",
+    vfAddress: claim?.vf ?? "",
+    gpuAddress: claim?.parent ?? "",
+    framework: claim?.framework ?? "",
+    mdevUuid: claim?.mdevUuid ?? "",
+    typeId: await observedType(host, record),
+    profile: claim?.profile ?? record.spec.profile,
+    uuid: record.uuid,
+    hostBootId: claim?.bootId ?? "",
+    assignedAt: claim?.assignedAt ?? "",
+    cleanupPending:
+      record.cleanup !== null ||
+      (claim !== null && liveness.answer === "dead" && record.phase === "complete" && record.desired === "stopped"),
+    state: stateOf(record, liveness),
+    spec: record.spec,
+    claimedTypeId: claim?.typeId ?? 0,
+    cleanup: record.cleanup,
+  };
+}
+
+function stateOf(record: InstanceRecord, { answer, reason }: Liveness): State {
+  if (record.deleting) return "deleting";
+  if (record.retained) return "retained";
+  if (record.phase !== "complete") return "creating";
+  if (answer === "ambiguous") {
+    throw new VgpuError("liveness_ambiguous", `It cannot be told whether the VM of ${record.id} runs: ${reason}.`);
+  }
+  if (answer === "dead") return "stopped";
+  return record.desired === "stopped" ? "stopping" : "running";
+}
+
+async function observedType(host: Host, record: InstanceRecord): Promise<number> {
+  const { claim } = record;
+  if (!claim || !isCurrent(host, claim, record.machineId)) return 0;
+  const now = await readType(host, claim.vf);
+  if (now.kind === "unreadable") {
+    throw new VgpuError("discovery_failed", `The type of ${claim.vf} of ${record.id} cannot be read: ${now.reason}.`);
+  }
+  return now.kind === "type" ? now.typeId : 0;
+}
+
+/** What is left on the host of an instance that has no record. */
+export interface Leftovers {
+  readonly marked: readonly string[];
+  readonly unit: boolean;
+  readonly files: boolean;
+}
+
+/** Throws when any of it cannot be told. */
+export async function leftoversOf(host: Host, id: string): Promise<Leftovers> {
+  const marked: string[] = [];
+  for (const vf of await markedVfs(host)) if ((await readMark(host, vf))?.instance === id) marked.push(vf);
+  const liveness = await ownLiveness(host, id, null);
+  if (liveness.answer === "ambiguous") {
+    throw new VgpuError("liveness_ambiguous", `It cannot be told whether ${unitName(id)} runs: ${liveness.reason}.`);
+  }
+  return { marked, unit: liveness.answer === "live", files: await isBeingRemoved(host.files, id) };
+}
+
+/** The view of an instance without a record; undefined when positively nothing of it is left. */
+export async function lostView(host: Host, id: string): Promise<InstanceView | undefined> {
+  const { marked, unit, files } = await leftoversOf(host, id);
+  if (marked.length === 0 && !unit && !files) return undefined;
+  return { ...emptyView(host, id), vfAddress: marked[0] ?? "" };
+}
+
+/** Something of an instance is there, and more cannot be said. */
+export function emptyView(host: Host, id: string): InstanceView {
+  return {
+    instanceId: id,
+    ownerId: "",
+    incarnation: "",
+    storeId: host.storeId,
+    machineId: host.machineId,
+    devicePath: "",
+    vfAddress: "",
+    gpuAddress: "",
+    framework: "",
+    mdevUuid: "",
+    typeId: 0,
+    profile: "",
+    uuid: "",
+    hostBootId: "",
+    assignedAt: "",
+    cleanupPending: true,
+    state: "lost",
+    spec: null,
+    claimedTypeId: 0,
+    cleanup: null,
+  };
+}

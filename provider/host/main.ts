@@ -1,0 +1,148 @@
+import { basename, dirname } from "node:path";
+import { toShape, VgpuError } from "../protocol/errors";
+import { EXIT, type Request, type Result } from "../protocol/messages";
+import type { Host } from "./host";
+import { installHost } from "./lifecycle/install";
+import type { Report } from "./lifecycle/reconcile";
+import { safeView } from "./lifecycle/safe-view";
+import { stopUnit } from "./lifecycle/unit-stop";
+import { people } from "./people";
+import { type Identity, readIdentity, readMachineId } from "./store/identity";
+import { readSettings } from "./store/settings";
+import { runVerb, SAFE_ON_ANOTHER_MACHINE } from "./verbs";
+import { ignoreLostRequester, receive, send } from "./wire";
+import { realWorld } from "./world/real";
+
+/** Where words of a running verb go. */
+interface Voice {
+  warn(text: string): void;
+  progress(text: string): void;
+  requesterAlive(): boolean;
+}
+
+/** This version's hash, when it runs from where versions are installed. */
+const PROGRAM_HASH = /^[0-9a-f]{64}$/.exec(basename(dirname(__filename)))?.[0] ?? "";
+
+async function openHost(verb: string, identity: Identity | undefined, voice: Voice): Promise<Host> {
+  const [settings, bootId, machineId] = await Promise.all([
+    readSettings(realWorld.files),
+    realWorld.clock.bootId(),
+    readMachineId(realWorld.files),
+  ]);
+  return {
+    ...realWorld,
+    ...voice,
+    settings,
+    bootId,
+    machineId,
+    storeId: identity?.storeId ?? "",
+    program: PROGRAM_HASH,
+    verb,
+  };
+}
+
+/** The store that the request means. Only a request that names none may bring a new one into being. */
+async function storeFor(request: Request): Promise<Identity | undefined> {
+  const { files } = realWorld;
+  const there = await readIdentity(files);
+  const mayInstall =
+    request.verb === "install" || (request.verb === "create" && request.storeId === undefined && !there);
+  const identity = mayInstall ? await installHost(realWorld, PROGRAM_HASH, request.storeId === undefined) : there;
+  if (!identity) {
+    if (request.verb === "inspect" || request.verb === "list") return undefined;
+    throw new VgpuError(
+      "store_mismatch",
+      "This host has no store: nothing was ever installed here, or its state is gone.",
+    );
+  }
+  if (request.storeId !== undefined && request.storeId !== identity.storeId) {
+    throw new VgpuError(
+      "store_mismatch",
+      `The state names store ${request.storeId}, this host has store ${identity.storeId}.`,
+    );
+  }
+  const machineId = await readMachineId(files);
+  if (identity.storeMachineId !== machineId && !SAFE_ON_ANOTHER_MACHINE.has(request.verb)) {
+    throw new VgpuError(
+      "store_mismatch",
+      `The store was made on machine ${identity.storeMachineId}, this is machine ${machineId}.`,
+    );
+  }
+  return identity;
+}
+
+/** Runs one request and says how it ended. */
+async function answer(request: Request, voice: Omit<Voice, "warn">): Promise<Result> {
+  const warnings: string[] = [];
+  let host: Host | undefined;
+  try {
+    const identity = await storeFor(request);
+    host = await openHost(request.verb, identity, { ...voice, warn: (text) => warnings.push(text) });
+    const value = await runVerb(host, request);
+    return { type: "result", ok: true, storeId: host.storeId, machineId: host.machineId, warnings, value };
+  } catch (error) {
+    const incarnation = "incarnation" in request ? request.incarnation : undefined;
+    const view = host && "instance" in request ? await safeView(host, request.instance, incarnation) : null;
+    const from = host && { storeId: host.storeId, machineId: host.machineId };
+    return { type: "result", ok: false, ...from, warnings, error: toShape(error), view };
+  }
+}
+
+function exitCode(request: Request, result: Result): number {
+  if (!result.ok) return EXIT.error;
+  if (request.verb !== "reconcile") return EXIT.ok;
+  const { findings, vendorDone } = result.value as Report;
+  if (!vendorDone) return EXIT.vendorSkipped;
+  return findings.some((finding) => finding.kind === "pending") ? EXIT.pending : EXIT.ok;
+}
+
+async function serve(): Promise<number> {
+  try {
+    const requester = await receive();
+    const progress = (text: string) => send({ type: "progress", text });
+    const result = await answer(requester.request, { progress, requesterAlive: () => requester.alive() });
+    requester.close();
+    send(result);
+    return exitCode(requester.request, result);
+  } catch (error) {
+    send({ type: "result", ok: false, warnings: [], error: toShape(error), view: null });
+    return EXIT.error;
+  }
+}
+
+async function main(args: readonly string[]): Promise<number> {
+  if (process.getuid?.() !== 0) {
+    send({
+      type: "result",
+      ok: false,
+      warnings: [],
+      error: toShape(new VgpuError("host_not_ready", "vgpu-host must run as root.")),
+      view: null,
+    });
+    return EXIT.error;
+  }
+  process.umask(0o077);
+  ignoreLostRequester();
+  if (args[0] === "--request") return serve();
+  if (args[0] === "unit-stop") {
+    const voice: Voice = { warn: console.error, progress: console.error, requesterAlive: () => true };
+    await stopUnit(
+      await openHost("unit-stop", await readIdentity(realWorld.files), voice),
+      args[1] ?? "",
+      Number(process.env.MAINPID),
+    );
+    return EXIT.ok;
+  }
+  return people(args, async (request) => {
+    const result = await answer(request, { progress: (text) => console.error(text), requesterAlive: () => true });
+    return { result, code: exitCode(request, result) };
+  });
+}
+
+main(process.argv.slice(2)).then(
+  (code) => process.exit(code),
+  (error: unknown) => {
+    console.error(error);
+    process.exit(EXIT.error);
+  },
+);

@@ -1,0 +1,55 @@
+import * as z from "zod";
+import { VgpuError } from "../../protocol/errors";
+import { STORE_FILE, STORE_ID_FILE } from "../../protocol/places";
+import type { Files } from "../world/world";
+import { readIfThere } from "./atomic";
+
+const storeFile = z.looseObject({ version: z.literal(1), storeId: z.string().min(8), machineId: z.string().min(8) });
+
+export interface Identity {
+  readonly storeId: string;
+  /** Machine that the store was made on. */
+  readonly storeMachineId: string;
+}
+
+export async function readMachineId(files: Files): Promise<string> {
+  const text = (await readIfThere(files, "/etc/machine-id"))?.trim() ?? "";
+  if (/^[0-9a-f]{32}$/.test(text)) return text;
+  throw new VgpuError("host_not_ready", "/etc/machine-id holds no machine id.");
+}
+
+/** The store of this host; undefined when neither half was ever made. One half without the other is a mismatch. */
+export async function readIdentity(files: Files): Promise<Identity | undefined> {
+  const text = await readIfThere(files, STORE_FILE);
+  const id = (await readIfThere(files, STORE_ID_FILE))?.trim();
+  if (text === undefined && id === undefined) return undefined;
+  if (text === undefined) {
+    throw new VgpuError(
+      "store_mismatch",
+      `${STORE_ID_FILE} names store ${id}, but ${STORE_FILE} is missing: is its file system mounted?`,
+    );
+  }
+  if (id === undefined) {
+    throw new VgpuError(
+      "store_mismatch",
+      `${STORE_FILE} is there, but ${STORE_ID_FILE} is missing: the store does not belong to this system.`,
+    );
+  }
+  const store = storeFile.safeParse(parse(text));
+  if (!store.success) throw new VgpuError("store_mismatch", `${STORE_FILE} cannot be understood.`);
+  if (store.data.storeId !== id) {
+    throw new VgpuError(
+      "store_mismatch",
+      `${STORE_FILE} is store ${store.data.storeId}, but ${STORE_ID_FILE} names ${id}.`,
+    );
+  }
+  return { storeId: id, storeMachineId: store.data.machineId };
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

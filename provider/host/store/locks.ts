@@ -1,0 +1,36 @@
+import { VgpuError } from "../../protocol/errors";
+import type { Host } from "../host";
+import type { Held } from "../world/world";
+
+export const instanceLock = (id: string) => `vm-${id}`;
+export const vfLock = (vf: string) => `vf-${vf}`;
+export const HOST_LOCK = "host";
+export const INSTALL_LOCK = "install";
+
+/** Takes a lock within the time given, or says who holds it. */
+export async function take(
+  host: Host,
+  name: string,
+  instance: string,
+  waitMs = host.settings.lockWaitMs,
+): Promise<Held> {
+  const held = await host.locks.take(name, { verb: host.verb, instance }, waitMs);
+  if (held) return held;
+  const holder = await host.locks.holder(name);
+  const who = holder
+    ? `${holder.verb}${holder.instance && ` of ${holder.instance}`} (pid ${holder.pid}, since ${holder.since})`
+    : "another verb";
+  throw new VgpuError("lock_timeout", `Lock ${name} was not free within ${waitMs / 1000} s: ${who} holds it.`, {
+    details: { lock: name, holder },
+  });
+}
+
+/** Runs one piece of work under a lock. */
+export async function under<T>(held: Promise<Held>, work: (held: Held) => Promise<T>): Promise<T> {
+  const lock = await held;
+  try {
+    return await work(lock);
+  } finally {
+    await lock.release();
+  }
+}

@@ -1,0 +1,139 @@
+import { VgpuError } from "../../protocol/errors";
+import { instanceId } from "../../protocol/names";
+import { INSTANCES } from "../../protocol/places";
+import { type ForeignRecord, foreignRecord, type InstanceRecord, RECORD_VERSION, record } from "../../protocol/record";
+import type { Host } from "../host";
+import { errno, type Files, isGone, textOf } from "../world/world";
+import { ensureFolder, listIfThere, PART, removeTree, replaceFile } from "./atomic";
+
+/** A record as found on the disk. */
+export type Found =
+  | { readonly kind: "record"; readonly id: string; readonly record: InstanceRecord }
+  /** Written by another version: its claim is respected, the instance itself is left alone. */
+  | { readonly kind: "foreign"; readonly id: string; readonly record: ForeignRecord }
+  /** There is something, and it cannot be told what it claims. */
+  | { readonly kind: "broken"; readonly id: string; readonly reason: string };
+
+/** Prefix of a folder whose instance is gone and whose files are being removed. */
+const DELETING = ".deleting-";
+
+export const folderOf = (id: string) => `${INSTANCES}/${id}`;
+const fileOf = (id: string) => `${folderOf(id)}/record.json`;
+
+/** The record of one instance; undefined when there is none. */
+export async function findRecord(files: Files, id: string): Promise<Found | undefined> {
+  const folder = folderOf(id);
+  let names: string[];
+  try {
+    names = await files.list(folder);
+  } catch (error) {
+    return isGoneFolder(error) ? undefined : { kind: "broken", id, reason: textOf(error) };
+  }
+  if (!names.includes("record.json")) {
+    const strange = names.filter((name) => !name.endsWith(PART));
+    if (strange.length === 0) return undefined;
+    return { kind: "broken", id, reason: `${folder} has ${strange.join(", ")} but no record.json` };
+  }
+  try {
+    return understand(id, await files.read(fileOf(id)));
+  } catch (error) {
+    if (errno(error) === "ENOENT" && (await listIfThere(files, folder)).length === 0) return undefined;
+    return { kind: "broken", id, reason: `${fileOf(id)}: ${textOf(error)}` };
+  }
+}
+
+// A link that leads nowhere, or a file in place of the folder, is not an absent folder.
+const isGoneFolder = (error: unknown) => errno(error) === "ENOENT";
+
+function understand(id: string, text: string): Found {
+  const broken = (reason: string): Found => ({ kind: "broken", id, reason: `${fileOf(id)}: ${reason}` });
+  let json: unknown;
+  try {
+    json = JSON.parse(text);
+  } catch {
+    return broken("not JSON");
+  }
+  const known = record.safeParse(json);
+  if (known.success) {
+    return known.data.id === id
+      ? { kind: "record", id, record: known.data }
+      : broken(`it is the record of ${known.data.id}`);
+  }
+  const other = foreignRecord.safeParse(json);
+  if (other.success && other.data.version > RECORD_VERSION && other.data.id === id) {
+    return { kind: "foreign", id, record: other.data };
+  }
+  return broken(known.error.issues.map((issue) => `${issue.path.join(".")}: ${issue.message}`).join("; "));
+}
+
+/** Every record of the store, broken ones too. */
+export async function findRecords(files: Files): Promise<Found[]> {
+  const found: Found[] = [];
+  for (const name of (await listIfThere(files, INSTANCES)).sort()) {
+    if (name.startsWith(DELETING)) continue;
+    const one = await findRecord(files, name);
+    if (!one) continue;
+    const named = instanceId.safeParse(name).success;
+    found.push(named ? one : { kind: "broken", id: name, reason: `${folderOf(name)} is not an instance's name` });
+  }
+  return found;
+}
+
+/** Every record, or an error that names those that cannot be read. */
+export async function strictRecords(files: Files): Promise<Exclude<Found, { kind: "broken" }>[]> {
+  const found = await findRecords(files);
+  const broken = found.filter((one) => one.kind === "broken");
+  if (broken.length > 0) {
+    const reasons = broken.map((one) => `${one.id} (${one.reason})`).join("; ");
+    throw new VgpuError("inventory_ambiguous", `Cannot read the record of ${reasons}.`, {
+      details: { instances: broken.map((one) => one.id) },
+    });
+  }
+  return found.filter((one) => one.kind !== "broken");
+}
+
+/** The record of one instance that this version may act on; undefined when there is none. */
+export async function ownRecord(files: Files, id: string): Promise<InstanceRecord | undefined> {
+  const found = await findRecord(files, id);
+  if (!found) return undefined;
+  if (found.kind === "record") return found.record;
+  if (found.kind === "broken") {
+    throw new VgpuError("inventory_ambiguous", `The record of ${id} cannot be read: ${found.reason}.`, {
+      details: { instances: [id] },
+    });
+  }
+  throw new VgpuError(
+    "protocol_mismatch",
+    `The record of ${id} has version ${found.record.version}; this program understands version ${RECORD_VERSION}.`,
+  );
+}
+
+/** Makes the record durable and returns it. */
+export async function saveRecord(host: Host, next: InstanceRecord): Promise<InstanceRecord> {
+  await ensureFolder(host.files, folderOf(next.id));
+  await replaceFile(host.files, fileOf(next.id), `${JSON.stringify(next, undefined, 1)}\n`);
+  return next;
+}
+
+/** Removes an instance's folder: it is gone as a whole or not at all. */
+export async function removeRecord(host: Host, id: string): Promise<void> {
+  const { files } = host;
+  const aside = `${INSTANCES}/${DELETING}${id}`;
+  try {
+    await removeTree(files, aside);
+    try {
+      await files.rename(folderOf(id), aside);
+      await files.sync(INSTANCES);
+    } catch (error) {
+      if (!isGone(error)) throw error;
+    }
+    await removeTree(files, aside);
+  } catch (error) {
+    throw new VgpuError("store_failed", `The files of ${id} cannot be removed: ${textOf(error)}.`);
+  }
+}
+
+/** Whether files of a half-removed instance are left. */
+export async function isBeingRemoved(files: Files, id: string): Promise<boolean> {
+  return (await listIfThere(files, INSTANCES)).includes(`${DELETING}${id}`);
+}

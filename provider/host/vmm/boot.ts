@@ -1,0 +1,125 @@
+import { VgpuError } from "../../protocol/errors";
+import { unitName } from "../../protocol/names";
+import type { InstanceRecord, Vmm } from "../../protocol/record";
+import type { Host } from "../host";
+import { ownLiveness } from "../lifecycle/liveness";
+import { ensureFolder, unlinkIfThere } from "../store/atomic";
+import { saveRecord } from "../store/records";
+import { type Held, textOf } from "../world/world";
+import { commandLine } from "./command";
+import { exitFile, monitorSocket, runFolder } from "./places";
+import { vmUnit } from "./unit";
+
+/** Oldest QEMU that knows every option of our command line. */
+const OLDEST_QEMU = 6;
+/** How long one try for the monitor's greeting may take. */
+const GREETING_WITHIN_MS = 5_000;
+
+/** QEMU's path, or what is wrong with it. */
+export async function requireQemu(host: Host): Promise<string> {
+  const found = await host.tools.qemu();
+  if ("problem" in found)
+    throw new VgpuError("host_not_ready", `QEMU ${OLDEST_QEMU} or newer is needed: ${found.problem}.`);
+  const version = Number(/version (\d+)\./.exec(found.version)?.[1]);
+  if (version >= OLDEST_QEMU) return found.path;
+  throw new VgpuError("host_not_ready", `QEMU ${OLDEST_QEMU} or newer is needed, ${found.path} is "${found.version}".`);
+}
+
+/** The verb could not learn whether the unit will come; the child that asks keeps the instance's lock. */
+export class StartUnanswered extends VgpuError {
+  constructor(id: string) {
+    super("liveness_ambiguous", `systemd has not answered the start of ${unitName(id)}.`);
+  }
+}
+
+/** Starts the VM of a record whose device is assigned, and waits until its monitor says that it runs. */
+export async function bootVmm(host: Host, record: InstanceRecord, qemu: string, lock: Held): Promise<InstanceRecord> {
+  const { id } = record;
+  const unit = unitName(id);
+  const vmm: Vmm = { unit, pid: 0, startTime: "", bootId: host.bootId, uuid: record.uuid };
+  const started = await saveRecord(host, { ...record, vmm, program: host.program });
+  await unitGone(host, id);
+  await ensureFolder(host.files, runFolder(id));
+  // A second QEMU would silently take a live socket over; this one is dead, by all that was asked before.
+  await unlinkIfThere(host.files, monitorSocket(id));
+  await unlinkIfThere(host.files, exitFile(id));
+
+  const command = commandLine(started, { qemu, uuid: vmm.uuid, accelerator: host.settings.accelerator });
+  host.progress(`starting the VM of ${id}`);
+  const end = await host.units.start(vmUnit(id, host.program, command), lock);
+  if (end.kind === "unanswered") throw new StartUnanswered(id);
+  if (end.kind === "refused")
+    throw new VgpuError("vmm_failed", `systemd did not start the VM of ${id}: ${end.reason}.`);
+  await untilRunning(host, started);
+  return { ...started, vmm: await identify(host, id, vmm) };
+}
+
+/** Completes the record of a VM that runs already: waits for its monitor and notes its process. */
+export async function adoptVmm(host: Host, record: InstanceRecord): Promise<InstanceRecord> {
+  await untilRunning(host, record);
+  const vmm: Vmm = record.vmm ?? {
+    unit: unitName(record.id),
+    pid: 0,
+    startTime: "",
+    bootId: host.bootId,
+    uuid: record.uuid,
+  };
+  return { ...record, vmm: await identify(host, record.id, vmm) };
+}
+
+/** A unit of this name that still winds down would make systemd refuse the new one. */
+async function unitGone(host: Host, id: string): Promise<void> {
+  const until = (await host.clock.uptimeMs()) + 10_000;
+  for (;;) {
+    const { load, active } = await host.units.facts(unitName(id));
+    if (load === "not-found") return;
+    if (active === "failed") await host.units.forget(unitName(id)).catch(() => {});
+    if ((await host.clock.uptimeMs()) > until)
+      throw new VgpuError("vmm_failed", `Unit ${unitName(id)} is still ${active}.`);
+    await host.clock.sleep(host.settings.pollMs);
+  }
+}
+
+/** Pinning much memory takes minutes, so it waits for as long as the unit lives, within the host's bound. */
+async function untilRunning(host: Host, { id, vmm }: InstanceRecord): Promise<void> {
+  const until = (await host.clock.uptimeMs()) + host.settings.bootWaitMs;
+  let last = "no monitor yet";
+  for (;;) {
+    try {
+      const monitor = await host.monitors.connect(monitorSocket(id), GREETING_WITHIN_MS);
+      try {
+        const status = (await monitor.execute("query-status", GREETING_WITHIN_MS)) as { status?: string } | undefined;
+        if (status?.status === "running") return;
+        last = `its status is ${status?.status}`;
+      } finally {
+        monitor.close();
+      }
+    } catch (error) {
+      last = textOf(error);
+    }
+    const { answer } = await ownLiveness(host, id, vmm);
+    if (answer === "dead")
+      throw new VgpuError("vmm_failed", `The VM of ${id} did not boot: ${await lastWords(host, id)}`);
+    if ((await host.clock.uptimeMs()) > until) {
+      throw new VgpuError(
+        "vmm_failed",
+        `The VM of ${id} did not run within ${host.settings.bootWaitMs / 1000} s: ${last}.`,
+      );
+    }
+    await host.clock.sleep(host.settings.pollMs);
+  }
+}
+
+async function lastWords(host: Host, id: string): Promise<string> {
+  const text = await host.units.lastWords(unitName(id), 20).catch(() => "");
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: what a guest printed must not reach a terminal as it is
+  const plain = text.replace(/[\u0000-\u001f\u007f]+/g, " ");
+  return plain.slice(-1000) || "QEMU said nothing.";
+}
+
+/** Process and start time of the VMM; a booted VM without them is still found by its unit. */
+async function identify(host: Host, id: string, vmm: Vmm): Promise<Vmm> {
+  const pid = (await host.units.members(unitName(id)))?.pids[0] ?? 0;
+  const task = pid > 0 ? await host.processes.task(pid, pid) : undefined;
+  return task ? { ...vmm, pid, startTime: task.startTime } : vmm;
+}

@@ -1,0 +1,144 @@
+import { VgpuError } from "../../protocol/errors";
+import { IMAGES } from "../../protocol/places";
+import type { InstanceRecord } from "../../protocol/record";
+import type { ImageSource } from "../../protocol/spec";
+import type { Host } from "../host";
+import { ensureFolder, listIfThere, PART, readIfThere, replaceFile, unlinkIfThere } from "../store/atomic";
+import { HOST_LOCK, take, under } from "../store/locks";
+import { findRecords, folderOf, saveRecord } from "../store/records";
+import { textOf } from "../world/world";
+
+/** The instance's own disk, beside its record. */
+const DISK = "disk.qcow2";
+const QEMU_IMG_WITHIN_MS = 120_000;
+const PROGRESS_EVERY_BYTES = 256 * 1024 * 1024;
+
+type Format = "qcow2" | "raw";
+
+/**
+ * Gives an instance its disk: an overlay of its own on an immutable base that is named by its content. The base's format is found
+ * out once, before any guest has written to it, and kept: probing later would let a guest choose it.
+ */
+export async function prepareDisk(host: Host, record: InstanceRecord): Promise<InstanceRecord> {
+  const { image } = record.spec;
+  if (!image || record.disk) return record;
+  await ensureFolder(host.files, IMAGES);
+  const base = await importBase(host, image, record.id);
+  const named = await saveRecord(host, { ...record, disk: { file: DISK, format: "qcow2", base } });
+  // Whoever cleans up holds this lock while it lists: after this, it knows that the base is wanted.
+  await under(take(host, HOST_LOCK, record.id), async () => {});
+  if (!(await hasBase(host, base)))
+    throw new VgpuError("store_failed", `Image ${base} was cleaned up meanwhile.`, { retryable: true });
+  const overlay = `${folderOf(record.id)}/${DISK}`;
+  await unlinkIfThere(host.files, overlay);
+  await qemuImg(host, ["create", "-q", "-f", "qcow2", "-b", baseFile(base), "-F", await formatOf(host, base), overlay]);
+  await host.files.sync(overlay);
+  await host.files.sync(folderOf(record.id));
+  return named;
+}
+
+const baseFile = (sha256: string) => `${IMAGES}/${sha256}.img`;
+const noteFile = (sha256: string) => `${IMAGES}/${sha256}.json`;
+const hasBase = async (host: Host, sha256: string) => (await readIfThere(host.files, noteFile(sha256))) !== undefined;
+
+async function formatOf(host: Host, sha256: string): Promise<Format> {
+  return (JSON.parse(await host.files.read(noteFile(sha256))) as { format: Format }).format;
+}
+
+/** Answers the SHA-256 of the image, which is then in the store. */
+async function importBase(host: Host, image: ImageSource, id: string): Promise<string> {
+  if (image.kind !== "hostPath" && (await hasBase(host, image.sha256))) return image.sha256;
+  if (image.kind === "content") {
+    const incoming = `${IMAGES}/incoming/${image.sha256}.img`;
+    const there = await host.files.facts(incoming).catch(() => undefined);
+    if (!there)
+      throw new VgpuError("not_found", `Image ${image.sha256} is not on the host yet.`, {
+        details: { image: image.sha256 },
+      });
+    return adopt(host, incoming, image.sha256);
+  }
+  const from = image.kind === "hostPath" ? image.path : image.url;
+  const part = `${IMAGES}/${id}${PART}`;
+  await unlinkIfThere(host.files, part);
+  let next = PROGRESS_EVERY_BYTES;
+  const progress = (bytes: number) => {
+    if (bytes < next) return;
+    host.progress(`image of ${id}: ${Math.round(bytes / 1024 / 1024)} MiB`);
+    next = bytes + PROGRESS_EVERY_BYTES;
+  };
+  try {
+    const sha256 = await (image.kind === "hostPath"
+      ? host.tools.copy(from, part, progress)
+      : host.tools.download(from, part, progress));
+    if (image.kind === "url" && sha256 !== image.sha256) {
+      throw new VgpuError(
+        "invalid_request",
+        `The image at ${withoutSecrets(from)} has SHA-256 ${sha256}, not ${image.sha256}.`,
+      );
+    }
+    return await adopt(host, part, sha256);
+  } catch (error) {
+    await unlinkIfThere(host.files, part).catch(() => {});
+    if (error instanceof VgpuError) throw error;
+    throw new VgpuError(
+      "host_not_ready",
+      `Image ${withoutSecrets(from)} cannot be brought into the store: ${textOf(error)}.`,
+    );
+  }
+}
+
+function withoutSecrets(from: string): string {
+  if (!from.includes("://")) return from;
+  const url = new URL(from);
+  return `${url.origin}${url.pathname}`;
+}
+
+/** Makes a complete, durable file the base of its content. */
+async function adopt(host: Host, file: string, sha256: string): Promise<string> {
+  if (await hasBase(host, sha256)) {
+    await unlinkIfThere(host.files, file);
+    return sha256;
+  }
+  const format = await inspectImage(host, file);
+  await host.files.rename(file, baseFile(sha256));
+  await host.files.sync(IMAGES);
+  await replaceFile(host.files, noteFile(sha256), JSON.stringify({ format }));
+  return sha256;
+}
+
+/** An image that refers to other files could make QEMU read any file of the host into the guest. */
+async function inspectImage(host: Host, file: string): Promise<Format> {
+  const info = JSON.parse(await qemuImg(host, ["info", "--output=json", file])) as Record<string, unknown>;
+  const refers =
+    ["backing-filename", "full-backing-filename"].some((key) => key in info) ||
+    JSON.stringify(info).includes('"data-file"');
+  if (refers)
+    throw new VgpuError("invalid_request", "The image refers to another file; flatten it with 'qemu-img convert'.");
+  if (info.format !== "qcow2" && info.format !== "raw") {
+    throw new VgpuError("invalid_request", `The image has format ${String(info.format)}; qcow2 and raw are supported.`);
+  }
+  return info.format;
+}
+
+async function qemuImg(host: Host, args: readonly string[]): Promise<string> {
+  const end = await host.tools.run("qemu-img", args, QEMU_IMG_WITHIN_MS);
+  if (end.code === 127) throw new VgpuError("host_not_ready", "qemu-img is needed for disks and is not installed.");
+  if (end.code !== 0)
+    throw new VgpuError("store_failed", `qemu-img ${args[0]} failed: ${end.stderr.trim().slice(-300)}.`);
+  return end.stdout;
+}
+
+/** Removes bases that no record names; with any unreadable record, none. */
+export async function removeUnusedBases(host: Host): Promise<void> {
+  await under(take(host, HOST_LOCK, ""), async () => {
+    const records = await findRecords(host.files);
+    if (records.some((found) => found.kind !== "record")) return;
+    const used = new Set(records.map((found) => (found.kind === "record" ? found.record.disk?.base : undefined)));
+    for (const name of await listIfThere(host.files, IMAGES)) {
+      const sha256 = /^([0-9a-f]{64})\.(?:json|img)$/.exec(name)?.[1];
+      if (!sha256 || used.has(sha256)) continue;
+      await unlinkIfThere(host.files, noteFile(sha256));
+      await unlinkIfThere(host.files, baseFile(sha256));
+    }
+  });
+}

@@ -1,0 +1,7 @@
+import { RUN } from "../../protocol/places";
+
+/** Folder of a VM's sockets, gone with the boot. */
+export const runFolder = (id: string) => `${RUN}/vm/${id}`;
+export const monitorSocket = (id: string) => `${runFolder(id)}/qmp.sock`;
+/** How the VM's last process ended, written by its unit: systemd itself forgets it. */
+export const exitFile = (id: string) => `${runFolder(id)}/exit`;

@@ -1,0 +1,196 @@
+/**
+ * Everything outside of the host program's own memory, in small interfaces. The real ones are beside this file; the model
+ * test plays the same program against simulated ones. Each call is one step: the program may be killed before and after it.
+ */
+export interface World {
+  readonly clock: Clock;
+  readonly files: Files;
+  readonly locks: Locks;
+  readonly driver: Driver;
+  readonly processes: Processes;
+  readonly units: Units;
+  readonly monitors: Monitors;
+  readonly tools: Tools;
+}
+
+export interface Clock {
+  /** Wall time; for display only, ages never count by it. */
+  wall(): Date;
+  /** Milliseconds since the host booted. */
+  uptimeMs(): Promise<number>;
+  /** Random per boot; `/proc/sys/kernel/random/boot_id`. */
+  bootId(): Promise<string>;
+  sleep(ms: number): Promise<void>;
+  /** Random UUID. */
+  uuid(): string;
+}
+
+export interface FileFacts {
+  readonly kind: "file" | "folder" | "link" | "character" | "socket" | "other";
+  readonly device: number;
+  readonly inode: number;
+  /** Number of the device that a character node stands for. */
+  readonly node: number;
+  readonly size: number;
+  readonly modifiedMs: number;
+}
+
+/** Plain files. Errors carry the errno name in `code`. Nothing is durable before `sync`. */
+export interface Files {
+  read(path: string): Promise<string>;
+  list(path: string): Promise<string[]>;
+  /** Facts of what a path leads to; links are followed. */
+  facts(path: string): Promise<FileFacts>;
+  target(path: string): Promise<string>;
+  mkdir(path: string): Promise<void>;
+  /** Makes a new file with this text; EEXIST when there is one. */
+  create(path: string, text: string): Promise<void>;
+  /** fsync of a file or a folder. */
+  sync(path: string): Promise<void>;
+  rename(from: string, to: string): Promise<void>;
+  unlink(path: string): Promise<void>;
+  rmdir(path: string): Promise<void>;
+  link(target: string, path: string): Promise<void>;
+}
+
+export interface Holder {
+  readonly pid: number;
+  readonly verb: string;
+  readonly instance: string;
+  /** RFC 3339 UTC. */
+  readonly since: string;
+}
+
+export interface Held {
+  readonly name: string;
+  release(): Promise<void>;
+}
+
+/** flock(2) on files that are never unlinked; a killed holder lets go at once, but for children that inherited the lock. */
+export interface Locks {
+  /** Waits at most `waitMs`; undefined when somebody else has it for that long. */
+  take(name: string, holder: { verb: string; instance: string }, waitMs: number): Promise<Held | undefined>;
+  /** Who holds it, without waiting and without looking like a holder; undefined when it is free. */
+  holder(name: string): Promise<Holder | undefined>;
+}
+
+export type Attribute = { readonly text: string } | { readonly unreadable: string };
+
+export type WriteEnd =
+  /** `errno` is the driver's word for a refusal (a hint, never a proof), undefined when it accepted. */
+  | { readonly ended: true; readonly errno: string | undefined }
+  /** The child still hangs in the driver; it keeps the lock. */
+  | { readonly ended: false; readonly pid: number };
+
+/** Attributes of the vGPU driver, which may hang: touched only by short-lived children with a deadline. */
+export interface Driver {
+  /** Reads files of one card through one child. */
+  read(paths: readonly string[], deadlineMs: number): Promise<Map<string, Attribute>>;
+  /** One write by a child that inherits the lock. */
+  write(path: string, value: string, lock: Held, deadlineMs: number): Promise<WriteEnd>;
+}
+
+export interface TaskFacts {
+  /** R, S, D, Z, X … */
+  readonly state: string;
+  /** Field 22 of its stat file. */
+  readonly startTime: string;
+}
+
+/** What `/proc` says. `undefined` = gone (ENOENT, ESRCH); anything else that cannot be read throws. */
+export interface Processes {
+  list(): Promise<number[]>;
+  task(pid: number, tid: number): Promise<TaskFacts | undefined>;
+  tasks(pid: number): Promise<number[] | undefined>;
+  /** Facts of every file that a task has open. */
+  open(pid: number, tid: number): Promise<FileFacts[] | undefined>;
+  /** Sends a signal to a process if it is still the one that started then; false when it is not. */
+  signal(pid: number, startTime: string, signal: "SIGTERM" | "SIGKILL"): Promise<boolean>;
+  /** Opens a VFIO group node for a moment: true when the kernel answers EBUSY, false when not, undefined when there is no such node. */
+  groupBusy(path: string): Promise<boolean | undefined>;
+}
+
+export interface UnitFacts {
+  /** `loaded`, `not-found` … */
+  readonly load: string;
+  /** `active`, `activating`, `deactivating`, `inactive`, `failed` … */
+  readonly active: string;
+  /** Whether a job of it waits in systemd's queue. */
+  readonly job: boolean;
+}
+
+/** Members of a unit's control group; undefined when there is no such folder. */
+export interface Members {
+  /** Also true for a zombie leader whose other threads run. */
+  readonly populated: boolean;
+  readonly pids: readonly number[];
+}
+
+export interface TransientUnit {
+  readonly name: string;
+  readonly properties: readonly string[];
+  readonly command: readonly string[];
+}
+
+export type StartEnd =
+  | { readonly kind: "started" }
+  | { readonly kind: "refused"; readonly reason: string }
+  /** The unit may still come into being; the asking child keeps the lock. */
+  | { readonly kind: "unanswered" };
+
+export interface Units {
+  facts(name: string): Promise<UnitFacts>;
+  members(name: string): Promise<Members | undefined>;
+  /** Asks systemd to start the unit; the asking child inherits the lock until the unit is loaded or refused. */
+  start(unit: TransientUnit, lock: Held): Promise<StartEnd>;
+  /** Sends a signal to every process of the unit. */
+  signal(name: string, signal: "SIGTERM" | "SIGKILL"): Promise<void>;
+  /** Makes systemd forget a unit that has failed. */
+  forget(name: string): Promise<void>;
+  /** The unit's last lines in the journal. */
+  lastWords(name: string, lines: number): Promise<string>;
+  /** Whether the host is shutting down. */
+  stopping(): Promise<boolean>;
+}
+
+export interface Monitor {
+  /** Runs a QMP command; throws when it is refused or not answered in time. */
+  execute(command: string, deadlineMs: number): Promise<unknown>;
+  close(): void;
+}
+
+export interface Monitors {
+  /** A QMP session after its greeting; throws when there is none in time. */
+  connect(path: string, deadlineMs: number): Promise<Monitor>;
+}
+
+/** Programs of the host that do one thing and end. */
+export interface Tools {
+  /** Path and version line of QEMU, or what was found instead. */
+  qemu(): Promise<{ readonly path: string; readonly version: string } | { readonly problem: string }>;
+  /** Runs a program; never throws for an exit code. */
+  run(
+    command: string,
+    args: readonly string[],
+    deadlineMs: number,
+  ): Promise<{ readonly code: number; readonly stdout: string; readonly stderr: string }>;
+  /** Copies a file while hashing it; the copy is durable when this returns. Answers the SHA-256 in hex. */
+  copy(from: string, to: string, progress: (bytes: number) => void): Promise<string>;
+  /** Downloads while hashing, as {@link Tools.copy}. */
+  download(url: string, to: string, progress: (bytes: number) => void): Promise<string>;
+}
+
+/** The errno name of a thrown value, or "". */
+export function errno(error: unknown): string {
+  return typeof error === "object" && error !== null && "code" in error ? String(error.code) : "";
+}
+
+/** Whether a thrown value says that a path, process or task does not exist. */
+export function isGone(error: unknown): boolean {
+  return ["ENOENT", "ESRCH", "ENOTDIR"].includes(errno(error));
+}
+
+/** The message of a thrown value. */
+export function textOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,106 @@
+// Tells what a test run has left on the machine: node left-behind.mjs before|after FOLDER
+// `before` writes down what is there; `after` lists what has come since and ends with 1 if there is anything: processes
+// that the run started, mounts, network namespaces, network links, temporary folders.
+import { readdirSync, readFileSync, readlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { basename, join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+
+const PATIENCE_MS = 5000; // what is just ending is not left behind
+
+const [when, folder] = process.argv.slice(2);
+const OURS = `${tmpdir()}/pulumi-vgpu-`;
+
+/** The file's text, the folder's names or the link's target; "" or [] where it is gone or not ours to read. */
+const attempt = (read, otherwise) => {
+  try {
+    return read();
+  } catch {
+    return otherwise;
+  }
+};
+const text = (path) => attempt(() => readFileSync(path, "utf8"), "");
+const names = (path) => attempt(() => readdirSync(path), []);
+const target = (path) => attempt(() => readlinkSync(path), "");
+
+/** What belongs to the run carries its name in the environment, or lives in namespaces or folders of tests. */
+function ofTests(pid) {
+  if (text(`/proc/${pid}/environ`).includes(`PULUMI_VGPU_RUN=${folder}`)) return true;
+  if (elsewhere(pid, "pid")) return true;
+  if (elsewhere(pid, "mnt") && text(`/proc/${pid}/mountinfo`).includes(OURS)) return true;
+  return text(`/proc/${pid}/cmdline`).includes(OURS) || target(`/proc/${pid}/cwd`).startsWith(OURS);
+}
+
+function elsewhere(pid, kind) {
+  const namespace = target(`/proc/${pid}/ns/${kind}`);
+  return namespace !== "" && namespace !== target(`/proc/self/ns/${kind}`);
+}
+
+function ancestors() {
+  const found = [];
+  for (let pid = process.pid; pid > 0; ) {
+    found.push(String(pid));
+    pid = Number(text(`/proc/${pid}/stat`).split(") ").pop().split(" ")[1]);
+  }
+  return found;
+}
+
+function processes() {
+  const mine = new Set(ancestors());
+  return names("/proc")
+    .filter((pid) => /^\d+$/.test(pid) && !mine.has(pid))
+    .filter((pid) => ofTests(pid))
+    .map((pid) => {
+      const fields = text(`/proc/${pid}/stat`).split(") ").pop().split(" ");
+      const command = text(`/proc/${pid}/cmdline`).replaceAll("\0", " ").trim() || text(`/proc/${pid}/comm`).trim();
+      return fields[0] === "Z" || !command ? "" : `process ${pid} (started ${fields[19]}): ${command.slice(0, 150)}`;
+    });
+}
+
+function mounts() {
+  return text("/proc/self/mountinfo")
+    .split("\n")
+    .map((line) => line.split(" ")[4])
+    .filter(Boolean)
+    .map((path) => `mount ${path}`);
+}
+
+function folders() {
+  const top = names(tmpdir()).filter((name) => `${tmpdir()}/${name}`.startsWith(OURS));
+  return top.flatMap((name) => {
+    const path = join(tmpdir(), name);
+    if (path === folder) return [];
+    const inside = names(path);
+    // The folder that all simulated hosts share may stay when it is empty.
+    if (name.startsWith("pulumi-vgpu-simhost-")) return inside.map((one) => `folder ${join(path, one)}`);
+    return [`folder ${path}`];
+  });
+}
+
+const look = () =>
+  [
+    ...processes(),
+    ...mounts(),
+    ...names("/run/netns").map((name) => `network namespace ${name}`),
+    ...names("/sys/class/net").map((name) => `network link ${name}`),
+    ...folders(),
+  ].filter(Boolean);
+
+const list = join(folder, "before.json");
+if (when === "before") {
+  writeFileSync(list, JSON.stringify(look()));
+} else {
+  const before = new Set(JSON.parse(readFileSync(list, "utf8")));
+  const since = () => look().filter((one) => !before.has(one));
+  const until = Date.now() + PATIENCE_MS;
+  let left = since();
+  while (left.length > 0 && Date.now() < until) {
+    await delay(200);
+    left = since();
+  }
+  if (left.length > 0) {
+    console.log(`left behind by ${basename(folder)}:`);
+    for (const one of left) console.log(`  ${one}`);
+    process.exitCode = 1;
+  }
+}

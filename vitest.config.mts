@@ -1,0 +1,36 @@
+import { defineConfig } from "vitest/config";
+
+/** Tests that start whole hosts, engines or virtual machines: two at a time, with time for it. */
+const heavy = ["simhost", "host", "e2e", "guest", "kernel"].map((folder) => `test/${folder}/**/*.test.ts`);
+
+export default defineConfig({
+  test: {
+    pool: "forks",
+    passWithNoTests: false,
+    teardownTimeout: 30_000,
+    projects: [
+      {
+        extends: true,
+        test: {
+          name: "light",
+          include: ["test/**/*.test.ts"],
+          exclude: [...heavy, "**/node_modules/**"],
+          testTimeout: 20_000,
+          hookTimeout: 20_000,
+          sequence: { groupOrder: 0 },
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: "heavy",
+          include: heavy,
+          testTimeout: 240_000,
+          hookTimeout: 180_000,
+          maxWorkers: 2,
+          sequence: { groupOrder: 1 },
+        },
+      },
+    ],
+  },
+});

@@ -41,5 +41,8 @@ const same = ["--format=ustar", "--mtime=@0", "--owner=0", "--group=0", "--numer
 const tar = execFileSync("tar", ["-C", content, ...same, "-cf", "-", ...names], { maxBuffer: 64 * 1024 * 1024 });
 const program = gzipSync(tar, { level: 9 });
 writeFileSync(join(out, "program.tgz"), program);
-writeFileSync(join(out, "program.json"), `${JSON.stringify({ sha256: createHash("sha256").update(program).digest("hex"), version })}\n`);
+writeFileSync(
+  join(out, "program.json"),
+  `${JSON.stringify({ sha256: createHash("sha256").update(program).digest("hex"), version })}\n`,
+);
 rmSync(content, { recursive: true });

@@ -70,13 +70,10 @@ export async function uploadImage(
     `sync ${folder} 2>/dev/null || sync`,
     "echo uploaded",
   ].join("; ");
-  let sent = 0;
-  const counted = createReadStream(path, { highWaterMark: 256 * 1024 }).on("data", (chunk) => {
-    sent += chunk.length;
-  });
+  const content = createReadStream(path, { highWaterMark: 256 * 1024 });
   const timer = setInterval(() => {
     onProgress(
-      `uploading the image: ${Math.floor((100 * sent) / Math.max(size, 1))} % of ${Math.ceil(size / 1048576)} MiB`,
+      `uploading the image: ${Math.floor((100 * content.bytesRead) / Math.max(size, 1))} % of ${Math.ceil(size / 1048576)} MiB`,
     );
   }, PROGRESS_EVERY_MS);
   try {

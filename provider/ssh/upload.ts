@@ -77,9 +77,8 @@ export async function uploadImage(
     );
   }, PROGRESS_EVERY_MS);
   try {
-    await send(connection, `the image ${printable(path, 200)}`, script, counted, () =>
-      sent < size ? sent : undefined,
-    );
+    const moving = () => (content.bytesRead < size ? content.bytesRead : undefined);
+    await send(connection, `the image ${printable(path, 200)}`, script, content, moving);
   } finally {
     clearInterval(timer);
   }

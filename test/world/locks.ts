@@ -1,0 +1,68 @@
+import type { Held, Holder, Locks } from "../../provider/host/world/world";
+import type { Actor, Scheduler } from "./scheduler";
+
+/** One open file description with a lock on it: it lasts as long as anybody has it. */
+export class SimLock implements Held {
+  private users = 1;
+  constructor(
+    readonly name: string,
+    readonly holder: Holder,
+    readonly actor: Actor,
+    private readonly table: LockTable,
+  ) {}
+
+  /** A child inherits it. The function returned is the child's end. */
+  inherit(): () => void {
+    this.users++;
+    return () => this.drop();
+  }
+
+  async release(): Promise<void> {
+    await this.table.scheduler.turn(this.actor, `unlock ${this.name}`);
+    this.drop();
+  }
+
+  /** The process that took it was killed. */
+  drop(): void {
+    this.users--;
+    if (this.users === 0) this.table.held.delete(this.name);
+  }
+}
+
+export class LockTable {
+  readonly held = new Map<string, SimLock>();
+
+  constructor(readonly scheduler: Scheduler) {}
+
+  /** Everything that a killed actor held itself is free, but for what children have. */
+  dropOf(actor: Actor): void {
+    for (const lock of [...this.held.values()]) if (lock.actor === actor) lock.drop();
+  }
+
+  /** The machine is off. */
+  clear(): void {
+    this.held.clear();
+  }
+
+  seenBy(actor: Actor): Locks {
+    return {
+      take: async (name, { verb, instance }, waitMs) => {
+        const until = this.scheduler.now() + waitMs;
+        for (;;) {
+          await this.scheduler.turn(actor, `lock ${name}`);
+          if (!this.held.has(name)) {
+            const lock = new SimLock(name, { pid: 1, verb, instance, since: "" }, actor, this);
+            this.held.set(name, lock);
+            return lock;
+          }
+          if (this.scheduler.now() >= until) return undefined;
+          await this.scheduler.sleep(actor, Math.max(1, Math.min(50, until - this.scheduler.now())));
+        }
+      },
+      holder: async (name) => {
+        await this.scheduler.turn(actor, `probe ${name}`);
+        return this.held.get(name)?.holder;
+      },
+    };
+  }
+}

@@ -1,0 +1,100 @@
+import type { Random } from "./random";
+
+/** A run of the host program, or anything else that takes steps. Once killed it never takes another. */
+export class Actor {
+  killed = false;
+  /** Steps taken so far. */
+  steps = 0;
+  /** Called before each step; may kill the actor or throw the error that the step fails with. */
+  before: (step: string) => void = () => {};
+  /** Steps in order, for those that walk through all of them. */
+  readonly trace: string[] = [];
+
+  constructor(readonly name: string) {}
+}
+
+interface Timer {
+  readonly at: number;
+  readonly order: number;
+  readonly action: () => void;
+}
+
+/** Virtual time, and who goes next: exactly one step happens at a time, in an order that the seed decides. */
+export class Scheduler {
+  private time = 0;
+  private order = 0;
+  private timers: Timer[] = [];
+  private ready: { actor: Actor; go: () => void }[] = [];
+  /** Called after each step of any actor. */
+  afterStep: () => void = () => {};
+
+  constructor(private readonly random: Random) {}
+
+  now(): number {
+    return this.time;
+  }
+
+  schedule(ms: number, action: () => void): () => void {
+    const timer: Timer = { at: this.time + ms, order: this.order++, action };
+    this.timers.push(timer);
+    return () => {
+      this.timers = this.timers.filter((other) => other !== timer);
+    };
+  }
+
+  /** Waits until this actor may take its next step. */
+  turn(actor: Actor, step: string): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const go = () => {
+        actor.steps++;
+        actor.trace.push(step);
+        try {
+          actor.before(step);
+        } catch (error) {
+          reject(error);
+          return;
+        }
+        if (!actor.killed) resolve();
+      };
+      this.ready.push({ actor, go });
+    });
+  }
+
+  sleep(actor: Actor, ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      this.schedule(ms, () => {
+        if (!actor.killed) resolve();
+      });
+    });
+  }
+
+  /** Lets everybody go on until `done` says so, or nobody can. Returns whether `done` did. */
+  async run(done: () => boolean, mostSteps = 1_000_000): Promise<boolean> {
+    for (let count = 0; count < mostSteps; count++) {
+      await settled();
+      if (done()) return true;
+      this.ready = this.ready.filter(({ actor }) => !actor.killed);
+      if (this.ready.length > 0) {
+        const [next] = this.ready.splice(this.random.below(this.ready.length), 1);
+        next?.go();
+        await settled();
+        this.afterStep();
+      } else if (!this.fireNext()) {
+        return false;
+      }
+    }
+    throw new Error(`no end after ${mostSteps} steps`);
+  }
+
+  private fireNext(): boolean {
+    const [next] = this.timers.sort((a, b) => a.at - b.at || a.order - b.order);
+    if (!next) return false;
+    this.timers = this.timers.filter((timer) => timer !== next);
+    this.time = Math.max(this.time, next.at);
+    next.action();
+    return true;
+  }
+}
+
+/** Everything that can go on without time passing has gone on. */
+const settled = () => new Promise<void>((resolve) => setImmediate(resolve));

@@ -1,0 +1,244 @@
+import type { Attribute, FileFacts, World, WriteEnd } from "../../provider/host/world/world";
+import type { CardModel } from "../simhost/model/catalogue";
+import { Hardware } from "../simhost/model/hardware";
+import { Disk, DiskError } from "./disk";
+import { cdevFacts, Kernel, vfioFacts } from "./kernel";
+import { LockTable, type SimLock } from "./locks";
+import { Random } from "./random";
+import { Actor, Scheduler } from "./scheduler";
+
+/** Where the hardware is; everything else is the disk's. */
+const HARDWARE = /^\/(sys\/bus\/pci\/devices|dev\/vfio)(\/|$)/;
+
+export interface SimOptions {
+  readonly seed?: number;
+  readonly gpus?: number;
+  readonly vfs?: number;
+  readonly models?: readonly CardModel[];
+}
+
+/** One simulated host: the device model that the simulated host serves, and a disk, processes, units, locks and a clock in memory. */
+export class Sim {
+  readonly random: Random;
+  readonly scheduler: Scheduler;
+  readonly hardware: Hardware;
+  readonly disk = new Disk();
+  readonly kernel: Kernel;
+  readonly locks: LockTable;
+  readonly actors = new Set<Actor>();
+  readonly machineId = "0123456789abcdef0123456789abcdef";
+  /** Tools answer with these. */
+  readonly storeId = "11111111-2222-4333-8444-555555555555";
+
+  constructor({ seed = 1, gpus = 1, vfs = 2, models }: SimOptions = {}) {
+    this.random = new Random(seed);
+    this.scheduler = new Scheduler(this.random);
+    this.locks = new LockTable(this.scheduler);
+    this.hardware = new Hardware({ clock: this.scheduler, gpus, vfs, ...(models && { models }) });
+    this.kernel = new Kernel(this.scheduler, this.random, this.hardware, this.disk);
+    this.disk.emptyRun();
+    this.disk.put("/etc/machine-id", `${this.machineId}\n`);
+    this.disk.put("/etc/vgpu/store-id", `${this.storeId}\n`);
+    this.disk.put(
+      "/var/lib/vgpu/store.json",
+      JSON.stringify({ version: 1, storeId: this.storeId, machineId: this.machineId }),
+    );
+    this.disk.put("/var/lib/vgpu/instances/.keep", "");
+    this.disk.erase("/var/lib/vgpu/instances/.keep");
+  }
+
+  actor(name: string): Actor {
+    const actor = new Actor(name);
+    this.actors.add(actor);
+    return actor;
+  }
+
+  kill(actor: Actor): void {
+    actor.killed = true;
+    this.actors.delete(actor);
+    this.locks.dropOf(actor);
+  }
+
+  powerCut(): void {
+    for (const actor of [...this.actors]) this.kill(actor);
+    this.disk.cut(this.random);
+    this.locks.clear();
+    this.kernel.boot();
+  }
+
+  reboot(): void {
+    for (const actor of [...this.actors]) this.kill(actor);
+    this.disk.emptyRun();
+    this.locks.clear();
+    this.kernel.boot();
+  }
+
+  /** The world as one run of the program sees it. */
+  worldOf(actor: Actor): World {
+    const { scheduler, kernel, disk, hardware, random } = this;
+    const step = async <T>(name: string, effect: () => T | Promise<T>): Promise<T> => {
+      await scheduler.turn(actor, name);
+      const result = await effect();
+      // A killed process learns nothing of what its last call gave.
+      if (actor.killed) await new Promise(() => {});
+      return result;
+    };
+    return {
+      clock: {
+        wall: () => new Date(Date.UTC(2026, 0, 1) + scheduler.now()),
+        uptimeMs: async () => kernel.uptimeMs(),
+        bootId: async () => kernel.bootId,
+        sleep: (ms) => scheduler.sleep(actor, ms),
+        uuid: () => random.uuid(),
+      },
+      files: {
+        read: (path) => step(`read ${path}`, () => (HARDWARE.test(path) ? hardware.read(path) : disk.read(path))),
+        list: (path) => step(`list ${path}`, () => (HARDWARE.test(path) ? this.listHardware(path) : disk.list(path))),
+        facts: (path) =>
+          step(`facts ${path}`, () => (HARDWARE.test(path) ? this.hardwareFacts(path) : disk.facts(path))),
+        target: (path) =>
+          step(`target ${path}`, () => (HARDWARE.test(path) ? this.hardwareTarget(path) : disk.target(path))),
+        mkdir: (path) => step(`mkdir ${path}`, () => disk.mkdir(path)),
+        create: (path, text) => step(`create ${path}`, () => disk.create(path, text)),
+        sync: (path) => step(`sync ${path}`, () => disk.sync(path)),
+        rename: (from, to) => step(`rename ${from} ${to}`, () => disk.rename(from, to)),
+        unlink: (path) => step(`unlink ${path}`, () => disk.unlink(path)),
+        rmdir: (path) => step(`rmdir ${path}`, () => disk.rmdir(path)),
+        link: (target, path) => step(`link ${path}`, () => disk.link(target, path)),
+      },
+      locks: this.locks.seenBy(actor),
+      driver: {
+        read: (paths, deadlineMs) => step(`attributes ${paths.length}`, () => this.readAttributes(paths, deadlineMs)),
+        write: (path, value, lock, deadlineMs) =>
+          step(`write ${value} to ${path}`, () => this.writeAttribute(path, value, lock as SimLock, deadlineMs)),
+      },
+      processes: {
+        list: () => step("processes", () => [...kernel.processes.keys()]),
+        task: (pid, tid) => step(`task ${pid}/${tid}`, () => kernel.task(pid, tid)),
+        tasks: (pid) => step(`tasks ${pid}`, () => kernel.readable(pid)?.tasks.map(({ tid }) => tid)),
+        open: (pid, tid) => step(`open files ${pid}/${tid}`, () => kernel.readable(pid)?.open.slice()),
+        signal: (pid, startTime, signal) =>
+          step(`${signal} ${pid}`, () => {
+            const process = kernel.processes.get(pid);
+            if (process?.startTime !== startTime) return false;
+            kernel.signal(process, signal);
+            return true;
+          }),
+        groupBusy: (path) =>
+          step(`probe ${path}`, async () => {
+            try {
+              hardware.close(await hardware.open(path, { pid: 0, readOnly: true }));
+              return false;
+            } catch (error) {
+              const { code } = error as { code?: string };
+              if (code === "EBUSY") return true;
+              if (code === "ENOENT") return undefined;
+              throw error;
+            }
+          }),
+      },
+      units: {
+        facts: (name) => step(`unit ${name}`, () => kernel.facts(name)),
+        members: (name) => step(`members ${name}`, () => kernel.members(name)),
+        start: (unit, lock) =>
+          step(`start ${unit.name}`, async () => {
+            const end = (lock as SimLock).inherit();
+            // The asking child goes on also when the verb is killed, and may be late.
+            await new Promise<void>((resolve) => scheduler.schedule(random.below(3) * 5, resolve));
+            const reason = await kernel.startUnit(unit.name, unit.command).finally(end);
+            return reason === undefined ? ({ kind: "started" } as const) : ({ kind: "refused", reason } as const);
+          }),
+        signal: (name, signal) =>
+          step(`${signal} ${name}`, () => {
+            for (const pid of kernel.pidsOf(name))
+              kernel.signal(kernel.processes.get(pid) as NonNullable<ReturnType<Kernel["readable"]>>, signal);
+          }),
+        forget: (name) => step(`forget ${name}`, () => void kernel.units.delete(name)),
+        lastWords: () => step("last words", () => "qemu: the simulated last words"),
+        stopping: () => step("stopping", () => kernel.stopping),
+      },
+      monitors: {
+        connect: async (path, deadlineMs) => {
+          await scheduler.turn(actor, `monitor ${path}`);
+          const process = kernel.monitorOf(path);
+          if (!process) {
+            await scheduler.sleep(actor, Math.min(deadlineMs, 20));
+            throw new DiskError("ENOENT", path);
+          }
+          return {
+            execute: (command) => step(`execute ${command}`, () => kernel.execute(process, command)),
+            close: () => {},
+          };
+        },
+      },
+      tools: {
+        qemu: async () => kernel.qemu,
+        run: async () => ({ code: 0, stdout: "", stderr: "" }),
+        copy: async () => "",
+        download: async () => "",
+      },
+    };
+  }
+
+  private listHardware(path: string): string[] {
+    const node = this.hardware.find(path);
+    if (node?.kind === "folder") return node.list();
+    throw new DiskError("ENOENT", path);
+  }
+
+  private hardwareTarget(path: string): string {
+    const node = this.hardware.find(path);
+    if (node?.kind === "link") return node.target;
+    throw new DiskError("ENOENT", path);
+  }
+
+  private hardwareFacts(path: string): FileFacts {
+    const node = this.hardware.find(path);
+    if (!node) throw new DiskError("ENOENT", path);
+    if (node.kind === "device")
+      return node.node === "group" ? vfioFacts(node.vf.iommuGroup) : cdevFacts(node.vf.vfioDevice);
+    return { kind: node.kind, device: 6, inode: inodeOf(path), node: 0, size: 4096, modifiedMs: 0 };
+  }
+
+  private async readAttributes(paths: readonly string[], deadlineMs: number): Promise<Map<string, Attribute>> {
+    const answers = new Map<string, Attribute>();
+    for (const path of paths) {
+      const read: Promise<Attribute> = this.hardware.read(path).then(
+        (text) => ({ text }),
+        (error: { code?: string }) => ({ unreadable: error.code ?? String(error) }),
+      );
+      answers.set(path, await this.within(read, deadlineMs, { unreadable: "not read in time" }));
+    }
+    return answers;
+  }
+
+  private writeAttribute(path: string, value: string, lock: SimLock, deadlineMs: number): Promise<WriteEnd> {
+    const end = lock.inherit();
+    const child = this.kernel.spawn("");
+    if (this.hardware.find(path)) child.open.push(this.hardwareFacts(path));
+    const write: Promise<WriteEnd> = this.hardware
+      .write(path, value, { pid: child.pid })
+      .then(
+        (): WriteEnd => ({ ended: true, errno: undefined }),
+        (error: { code?: string }): WriteEnd => ({ ended: true, errno: error.code ?? "EIO" }),
+      )
+      .finally(() => {
+        end();
+        this.kernel.end(child);
+      });
+    return this.within(write, deadlineMs, { ended: false, pid: child.pid });
+  }
+
+  private within<T>(work: Promise<T>, ms: number, late: T): Promise<T> {
+    return new Promise((resolve) => {
+      const cancel = this.scheduler.schedule(ms, () => resolve(late));
+      void work.then((value) => {
+        cancel();
+        resolve(value);
+      });
+    });
+  }
+}
+
+const inodes = new Map<string, number>();
+const inodeOf = (path: string) => inodes.get(path) ?? inodes.set(path, inodes.size + 1).get(path) ?? 0;

@@ -1,0 +1,91 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { createWriteStream, readFileSync } from "node:fs";
+import { createInterface } from "node:readline";
+import type { ControlGroup } from "./cgroup";
+import type { Places } from "./places";
+
+/** How PID 1 of a host ended: the kernel ends it with SIGHUP for a reboot and with SIGINT for a power-off. */
+export type Ending = "reboot" | "power-off" | "power-cut";
+
+/** Uptime that a host shows when it has just been switched on, in seconds. */
+const FIRST_UPTIME_S = 3;
+
+export interface BootOptions {
+  readonly places: Places;
+  /** `boot.sh`. */
+  readonly script: string;
+  readonly name: string;
+  readonly group: ControlGroup;
+  /** Path of the network namespace. */
+  readonly network: string;
+}
+
+/** One boot of a host, from the start of PID 1 to its end. */
+export class Boot {
+  private constructor(
+    /** PID 1 of the host, seen from outside. */
+    readonly pid: number,
+    /** Settled when nothing of the boot runs any more. */
+    readonly ended: Promise<Ending>,
+  ) {}
+
+  /** Starts PID 1. Nothing in the host answers yet. */
+  static async start({ places, script, name, group, network }: BootOptions): Promise<Boot> {
+    const uptime = Math.floor(Number(readFileSync("/proc/uptime", "utf8").split(" ")[0]));
+    const offset = String(FIRST_UPTIME_S - uptime);
+    // Whatever ends this process, however suddenly, ends unshare and with it the host.
+    const child = spawn(
+      "setpriv",
+      [
+        ...["--pdeathsig", "KILL", "sh", "-c", 'echo $$ > "$0/cgroup.procs" && exec "$@"', group.path],
+        ...["nsenter", `--net=${network}`],
+        ...["unshare", "-m", "-p", "-C", "-u", "-i", "-T", "--boottime", offset, "--monotonic", offset],
+        ...["--fork", "--kill-child=KILL", "bash", script, places.root, places.hardware, name],
+      ],
+      { stdio: ["ignore", "pipe", "pipe"] },
+    );
+    const ended = endOf(child);
+    const pid = await outerPid(child, places.console);
+    group.expel(child.pid as number);
+    return new Boot(pid, ended);
+  }
+
+  get bootId(): string {
+    return readFileSync(`/proc/${this.pid}/root/proc/sys/kernel/random/boot_id`, "utf8").trim();
+  }
+
+  /** Power cut. */
+  kill(): void {
+    try {
+      process.kill(this.pid, "SIGKILL");
+    } catch {
+      // It has ended by itself.
+    }
+  }
+}
+
+async function endOf(child: ChildProcess): Promise<Ending> {
+  const [, signal] = await once(child, "exit");
+  if (signal === "SIGHUP") return "reboot";
+  return signal === "SIGINT" ? "power-off" : "power-cut";
+}
+
+/** The script's first line says it; the rest of the output is the host's console. */
+function outerPid(child: ChildProcess, console: string): Promise<number> {
+  const log = createWriteStream(console, { flags: "a" });
+  return new Promise((resolve, reject) => {
+    const lines = createInterface({ input: child.stdout as NodeJS.ReadableStream });
+    lines.on("line", (line) => {
+      const pid = /^pid (\d+)$/.exec(line)?.[1];
+      if (pid) resolve(Number(pid));
+      else log.write(`${line}\n`);
+    });
+    child.stderr?.on("data", (data) => log.write(data));
+    child.on("error", reject);
+    child.on("close", () => {
+      log.end();
+      reject(new Error(`the host did not boot, see ${console}`));
+    });
+  });
+}

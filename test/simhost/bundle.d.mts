@@ -1,0 +1,2 @@
+export const here: string;
+export function bundle(): Promise<string>;

@@ -1,0 +1,57 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
+import { enter } from "./enter";
+import type { Host } from "./host";
+import { PLACES } from "./model/tree";
+import type { NodeKind } from "./model/vf";
+
+/** Somebody else's tool writes a type, from a real process in the host. Answers with what became of it. */
+export async function foreignType(host: Host, vf: string, type: number): Promise<string> {
+  const path = `${PLACES.pci}/${vf}/nvidia/current_vgpu_type`;
+  const child = spawnForeign(host, ["dd", `of=${path}`, "conv=notrunc,nocreat", "status=none"]);
+  child.stdin.on("error", () => {}).end(String(type));
+  await once(child, "exit");
+  return (
+    host.hardware.log.writes.filter((attempt) => attempt.vf === vf && attempt.caller.foreign).at(-1)?.result ?? "ENOENT"
+  );
+}
+
+/** A process of somebody else in the host opens a VFIO node and keeps it. Answers with its pid, seen from outside. */
+export async function foreignHold(host: Host, vf: string, node: NodeKind): Promise<number> {
+  const found = host.hardware.functionAt(vf);
+  if (!found) throw new Error(`no virtual function ${vf}`);
+  const path =
+    node === "group" ? `${PLACES.vfio}/${found.iommuGroup}` : `${PLACES.vfio}/devices/vfio${found.vfioDevice}`;
+  const child = spawnForeign(host, ["sh", "-c", 'exec 9<>"$0" && echo open && exec sleep infinity', path]);
+  let complaint = "";
+  child.stderr.on("data", (data) => {
+    complaint += data;
+  });
+  const lines = createInterface({ input: child.stdout });
+  const opened = await Promise.race([once(lines, "line"), once(child, "close").then(() => undefined)]);
+  if (!opened) throw new Error(`${path} cannot be opened: ${complaint.trim()}`);
+  const holder = found.holders()[0];
+  if (!holder) throw new Error(`${path} was opened and closed`);
+  host.foreign.add(holder.pid);
+  return holder.pid;
+}
+
+/** Ends the processes that hold nodes for us, of one function or of all, and waits until the nodes are closed. */
+export async function foreignRelease(host: Host, vf?: string): Promise<void> {
+  const held = host.hardware.functions
+    .filter((one) => vf === undefined || one.address === vf)
+    .flatMap((one) => one.holders())
+    .filter(({ pid }) => host.foreign.has(pid));
+  for (const { pid } of held) process.kill(pid, "SIGKILL");
+  while (held.some((handle) => handle.vf.handles.has(handle))) await new Promise((resolve) => setTimeout(resolve, 2));
+  for (const { pid } of held) host.foreign.delete(pid);
+}
+
+/** All that descends from it counts as foreign. */
+function spawnForeign(host: Host, command: string[]) {
+  const [file, ...args] = [...enter(host.running().pid), ...command] as [string, ...string[]];
+  const child = spawn(file, args, { stdio: ["pipe", "pipe", "pipe"] });
+  if (child.pid) host.foreign.add(child.pid);
+  return child;
+}

@@ -1,0 +1,49 @@
+import { mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { removeTree } from "./cgroup";
+import { BASE, GROUP_PREFIX, placesOf } from "./places";
+import { statOf } from "./procfs";
+
+export interface Owner {
+  readonly pid: number;
+  readonly startTime: string;
+}
+
+export const ownerOf = (pid: number): Owner => ({ pid, startTime: statOf(pid)?.startTime ?? "" });
+
+/** Names of the hosts whose folder is there, and whether somebody still runs them. */
+export function hosts(): { name: string; alive: boolean }[] {
+  mkdirSync(BASE, { recursive: true, mode: 0o700 });
+  return readdirSync(BASE).map((name) => ({ name, alive: isAlive(name) }));
+}
+
+/**
+ * Removes what hosts left behind whose daemon was killed. Its processes, mounts and namespaces ended with it; a folder and
+ * control groups did not.
+ */
+export function sweep(): void {
+  for (const { name, alive } of hosts()) if (!alive) remove(name);
+}
+
+export function remove(name: string): void {
+  for (const mount of groupMounts()) removeTree(join(mount, `${GROUP_PREFIX}${name}`));
+  rmSync(placesOf(name).home, { recursive: true, force: true });
+}
+
+function isAlive(name: string): boolean {
+  try {
+    const owner = JSON.parse(readFileSync(placesOf(name).owner, "utf8")) as Owner;
+    const stat = statOf(owner.pid);
+    return stat !== undefined && stat.startTime === owner.startTime && stat.state !== "Z";
+  } catch {
+    return false;
+  }
+}
+
+/** Where version-2 control groups are mounted on this machine. */
+function groupMounts(): string[] {
+  return readFileSync("/proc/self/mounts", "utf8")
+    .split("\n")
+    .map((line) => line.split(" "))
+    .flatMap(([, path, type]) => (type === "cgroup2" && path ? [path] : []));
+}

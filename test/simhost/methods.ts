@@ -1,0 +1,165 @@
+import { foreignHold, foreignRelease, foreignType } from "./foreign";
+import type { Host } from "./host";
+import { type HostProcess, hostProcesses, type Inventory, inventory } from "./inventory";
+import type { SizeMode } from "./model/card";
+import { endPlugin } from "./model/driver";
+import type { FaultRule } from "./model/faults";
+import type { WriteAttempt } from "./model/log";
+import type { NodeKind, VirtualFunction } from "./model/vf";
+import type { NetworkMode } from "./network";
+import type { Violation } from "./observer";
+
+const functionAt = (host: Host, address: string): VirtualFunction => {
+  const vf = host.hardware.functionAt(address);
+  if (!vf)
+    throw new Error(`no virtual function ${address}; there are ${host.hardware.functions.map((one) => one.address)}`);
+  return vf;
+};
+
+/** Changes which entries are there, and makes the kernel see it. */
+async function change(
+  host: Host,
+  address: string,
+  what: Partial<Pick<VirtualFunction, "present" | "attributes" | "bound">>,
+) {
+  Object.assign(functionAt(host, address), what);
+  await host.fuse.forgetGone();
+}
+
+export interface HostStatus {
+  readonly name: string;
+  readonly address: { readonly host: string; readonly port: number };
+  readonly users: readonly string[];
+  readonly user: string;
+  readonly privateKey: string;
+  /** Type and key, as in a known_hosts line after the names. */
+  readonly hostKey: string;
+  readonly on: boolean;
+  /** PID 1 of the host seen from outside; 0 when it is off. */
+  readonly pid: number;
+  readonly bootId: string;
+  /** The host's own files, seen from outside. */
+  readonly root: string;
+  readonly connections: { readonly now: number; readonly ever: number };
+  readonly network: NetworkMode;
+  readonly daemon: number;
+  readonly cards: readonly {
+    readonly address: string;
+    readonly model: string;
+    readonly numaNode: number;
+    readonly mode: SizeMode;
+    readonly freeMiB: number;
+    readonly functions: readonly {
+      readonly address: string;
+      readonly typeId: number;
+      readonly present: boolean;
+      readonly plugin: string;
+      readonly holders: readonly { readonly pid: number; readonly node: string }[];
+      readonly groupNode: string;
+      readonly deviceNode: string;
+    }[];
+  }[];
+}
+
+function status(host: Host): HostStatus {
+  const { places, hardware, network, options } = host;
+  return {
+    name: options.name,
+    address: { host: "127.0.0.1", port: network.port },
+    users: ["root", "operator"],
+    user: "root",
+    privateKey: places.userKey,
+    hostKey: host.hostKey,
+    on: host.boot !== undefined,
+    pid: host.boot?.pid ?? 0,
+    bootId: host.boot?.bootId ?? "",
+    root: `/proc/${process.pid}/root${places.root}`,
+    connections: network.connections,
+    network: network.mode,
+    daemon: process.pid,
+    cards: hardware.cards.map((card) => ({
+      address: card.address,
+      model: card.model.name,
+      numaNode: card.numaNode,
+      mode: card.mode,
+      freeMiB: card.remainingMiB(),
+      functions: card.functions.map((vf) => ({
+        address: vf.address,
+        typeId: vf.typeId,
+        present: vf.present,
+        plugin: vf.plugin,
+        holders: vf.holders().map(({ pid, node }) => ({ pid, node })),
+        groupNode: `/dev/vfio/${vf.iommuGroup}`,
+        deviceNode: `/dev/vfio/devices/vfio${vf.vfioDevice}`,
+      })),
+    })),
+  };
+}
+
+/** What can be asked of a host from outside while it runs. */
+export const METHODS = {
+  status,
+  writes: (host: Host): WriteAttempt[] => host.hardware.log.writes,
+  reads: (host: Host): Record<string, number> => host.hardware.log.allReads(),
+
+  reboot: (host: Host) => host.reboot(),
+  powerCut: (host: Host) => host.powerCut(),
+  powerOff: (host: Host) => host.powerOff(),
+  boot: (host: Host) => host.start(),
+
+  fault: (host: Host, rule: FaultRule): string => host.hardware.faults.add(rule),
+  faults: (host: Host) => host.hardware.faults.list(),
+  heal: async (host: Host, params: { id?: string } = {}) => {
+    if (params?.id) return void host.hardware.faults.remove(params.id);
+    host.hardware.heal();
+    host.vfsAfterBootMs = 0;
+    host.network.stall(false);
+    await host.network.setMode("up");
+    await host.fuse.forgetGone();
+  },
+
+  /** The whole function, or only the driver's folder in it, is there or not; the driver is bound or not. */
+  setFunction: (
+    host: Host,
+    { vf, ...what }: { vf: string } & Partial<Pick<VirtualFunction, "present" | "attributes" | "bound">>,
+  ) => change(host, vf, what),
+  /** How long plugins stay after the last close; -1 = for ever. Without `vf`: everywhere. */
+  linger: (host: Host, { vf, ms }: { vf?: string; ms: number }) => {
+    const value = ms < 0 ? Number.POSITIVE_INFINITY : ms;
+    if (!vf) {
+      host.hardware.lingerMs = value;
+      return;
+    }
+    const one = functionAt(host, vf);
+    one.lingerMs = value;
+    if (value === 0) endPlugin(one);
+  },
+  mode: (host: Host, { card, mode }: { card: string; mode: SizeMode }) => {
+    const found = host.hardware.cards.find(({ address }) => address === card);
+    if (!found) throw new Error(`no card ${card}`);
+    found.mode = mode;
+  },
+  vfsAfterBoot: (host: Host, { ms }: { ms: number }) => {
+    host.vfsAfterBootMs = ms;
+  },
+
+  foreignType: (host: Host, { vf, type }: { vf: string; type: number }) => foreignType(host, vf, type),
+  foreignHold: (host: Host, { vf, node }: { vf: string; node: NodeKind }) => foreignHold(host, vf, node),
+  foreignRelease: (host: Host, { vf }: { vf?: string } = {}) => foreignRelease(host, vf),
+
+  inventory: (host: Host): Promise<Inventory> => inventory(host),
+  processes: (host: Host): Promise<HostProcess[]> => hostProcesses(host),
+  violations: (host: Host): Violation[] => host.observer.violations,
+  /** The next write to the function needs neither claim nor mark: a person asked for it. */
+  permit: (host: Host, { vf }: { vf: string }) => void host.observer.permitted.add(vf),
+
+  network: (host: Host, { mode }: { mode: NetworkMode }) => host.network.setMode(mode),
+  cutConnections: (host: Host) => host.network.cut(),
+  stall: (host: Host, { on }: { on: boolean }) => host.network.stall(on),
+};
+
+export type Methods = typeof METHODS;
+export type MethodName = keyof Methods;
+/** What a method takes, besides the host. */
+export type Params<M extends MethodName> = Methods[M] extends (host: Host, params: infer P) => unknown ? P : undefined;
+export type Answer<M extends MethodName> = Awaited<ReturnType<Methods[M]>>;

@@ -1,0 +1,63 @@
+import type { Card } from "./card";
+
+/** Which of a function's two VFIO nodes: `/dev/vfio/<group>` or `/dev/vfio/devices/vfio<N>`. */
+export type NodeKind = "group" | "cdev";
+
+/** One open file description on a VFIO node. */
+export interface Handle {
+  readonly id: number;
+  readonly vf: VirtualFunction;
+  readonly node: NodeKind;
+  /** Process that opened it; others may have inherited it since. */
+  readonly pid: number;
+  /** A read-only look at the group node: occupies the group, starts no plugin, holds no device. */
+  readonly probe: boolean;
+}
+
+/**
+ * The vendor's process behind an open device. After the last close it lingers for a while, and until it is gone the type
+ * cannot be cleared and the device not be opened.
+ */
+export type Plugin = "none" | "running" | "lingering";
+
+/** One virtual function of a card. What the driver does with it is in `driver.ts`. */
+export class VirtualFunction {
+  /** Id of the type it has; 0 = none. */
+  typeId = 0;
+  plugin: Plugin = "none";
+  readonly handles = new Set<Handle>();
+  parameters = "";
+  /** The PCI device is there. */
+  present = true;
+  /** The driver has made its `nvidia/` folder; it comes some time after the device. */
+  attributes = true;
+  /** Bound to the driver, with its VFIO device; false after somebody has unbound it. */
+  bound = true;
+  /** How long the plugin lingers here, in milliseconds, when it differs from the host's setting. */
+  lingerMs: number | undefined;
+  /** Takes back the end of a lingering plugin that is on its way. */
+  stopLingering: (() => void) | undefined;
+
+  constructor(
+    readonly address: string,
+    readonly card: Card,
+    readonly iommuGroup: number,
+    /** N of `vfio-dev/vfioN`. */
+    readonly vfioDevice: number,
+  ) {}
+
+  /** Handles that keep the device open. */
+  holders(): Handle[] {
+    return [...this.handles].filter((handle) => !handle.probe);
+  }
+
+  /** What a boot of the host does: nothing is set, nothing is open. */
+  reset(): void {
+    this.stopLingering?.();
+    this.stopLingering = undefined;
+    this.typeId = 0;
+    this.plugin = "none";
+    this.parameters = "";
+    this.handles.clear();
+  }
+}

@@ -1,0 +1,29 @@
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+/** Folder of all simulated hosts of this user; one folder for each. */
+export const BASE = join(tmpdir(), `pulumi-vgpu-simhost-${process.getuid?.() ?? 0}`);
+
+/** Names of control groups begin with it. */
+export const GROUP_PREFIX = "pulumi-vgpu-simhost-";
+
+/** Where the files of one host are, outside of it. */
+export function placesOf(name: string) {
+  const home = join(BASE, name);
+  const at = (file: string) => join(home, file);
+  return {
+    home,
+    socket: at("control.sock"),
+    /** Who runs it: pid and start time. */
+    owner: at("owner.json"),
+    userKey: at("id_ed25519"),
+    hostKey: at("host_ed25519"),
+    console: at("console.log"),
+    /** Mounted in the daemon's own mount namespace only. */
+    disk: at("disk"),
+    root: at("root"),
+    hardware: at("hardware"),
+    cgroup: at("cgroup"),
+  };
+}
+export type Places = ReturnType<typeof placesOf>;

@@ -1,7 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { serveControl } from "./control";
 import { Host, type HostOptions, unmount } from "./host";
-import { ownerOf, remove, sweep } from "./leftovers";
+import { hosts, ownerOf, remove, sweep } from "./leftovers";
 import { placesOf } from "./places";
 
 /**
@@ -10,14 +10,21 @@ import { placesOf } from "./places";
  */
 export async function daemon(options: HostOptions, program: string): Promise<void> {
   sweep();
+  if (hosts().some(({ name }) => name === options.name)) {
+    process.stdout.write(`${JSON.stringify({ failed: `a simulated host ${options.name} runs already` })}\n`);
+    return process.exit(1);
+  }
   let host: Host | undefined;
+  let mine = false;
   let ending: Promise<void> | undefined;
   const end = (code: number) => {
     ending ??= (async () => {
       await host?.stop().catch((error) => console.error(error));
       // Also what a host was made of that did not come up. Nothing may be mounted in the folder when it is removed.
-      await unmount(placesOf(options.name));
-      remove(options.name);
+      if (mine) {
+        await unmount(placesOf(options.name));
+        remove(options.name);
+      }
       // A thread of ours may still wait for the kernel in a read, and exit would wait for that thread.
       process.exitCode = code;
       setTimeout(() => process.kill(process.pid, "SIGKILL"), 200).unref();
@@ -35,8 +42,9 @@ export async function daemon(options: HostOptions, program: string): Promise<voi
     .on("error", () => end(0))
     .resume();
   try {
-    host = await Host.create(options, program, (home) => {
-      writeFileSync(placesOf(home).owner, JSON.stringify(ownerOf(process.pid)));
+    host = await Host.create(options, program, () => {
+      writeFileSync(placesOf(options.name).owner, JSON.stringify(ownerOf(process.pid)));
+      mine = true;
     });
     if (ending) return;
     await serveControl(host, host.places.socket);

@@ -1,5 +1,5 @@
 import { mkdirSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { Boot, type Ending } from "./boot";
 import { ControlGroup } from "./cgroup";
@@ -61,12 +61,12 @@ export class Host {
   }
 
   /** Makes a host and boots it; `made` is called when there is something to clean up. */
-  static async create(options: HostOptions, program: string, made: (name: string) => void): Promise<Host> {
+  static async create(options: HostOptions, program: string, made: () => void): Promise<Host> {
     const places = placesOf(options.name);
-    for (const folder of [places.home, places.disk, places.root, places.hardware, places.cgroup]) {
-      mkdirSync(folder, { recursive: true, mode: 0o700 });
-    }
-    made(options.name);
+    mkdirSync(dirname(places.home), { recursive: true, mode: 0o700 });
+    mkdirSync(places.home, { mode: 0o700 });
+    made();
+    for (const folder of [places.disk, places.root, places.hardware, places.cgroup]) mkdirSync(folder);
     const keys = makeKeys(places, options.name);
     const networkReady = Network.create(program);
     await must("mount", "-n", "-t", "cgroup2", "cgroup2", places.cgroup);

@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { removeTree } from "./cgroup";
 import { BASE, GROUP_PREFIX, placesOf } from "./places";
@@ -30,13 +30,18 @@ export function remove(name: string): void {
   rmSync(placesOf(name).home, { recursive: true, force: true });
 }
 
+/** A folder that is this young may not say yet whose it is. */
+const NEW_MS = 10_000;
+
 function isAlive(name: string): boolean {
+  const { home, owner } = placesOf(name);
   try {
-    const owner = JSON.parse(readFileSync(placesOf(name).owner, "utf8")) as Owner;
-    const stat = statOf(owner.pid);
-    return stat !== undefined && stat.startTime === owner.startTime && stat.state !== "Z";
+    const { pid, startTime } = JSON.parse(readFileSync(owner, "utf8")) as Owner;
+    const stat = statOf(pid);
+    return stat !== undefined && stat.startTime === startTime && stat.state !== "Z";
   } catch {
-    return false;
+    const made = statSync(home, { throwIfNoEntry: false })?.mtimeMs;
+    return made !== undefined && Date.now() - made < NEW_MS;
   }
 }
 

@@ -50,7 +50,7 @@ async function clearLeftovers(host: Host, id: string): Promise<void> {
     await releaseMarked(host, id);
     await removeFiles(host, { id, disk: null });
   } catch (cause) {
-    throw new VgpuError("vgpu_cleanup_pending", `Something of ${id} is left on the host: ${textOf(cause)}`, {
+    throw new VgpuError("vgpu_cleanup_pending", `Something of ${id} is left on the host.`, {
       cause,
       details: { instance: id, claimKept: false },
     });
@@ -71,7 +71,7 @@ async function cleanupPending(host: Host, record: InstanceRecord, cause: unknown
   const what = vf
     ? `virtual function ${vf} of instance ${record.id} is still assigned`
     : `instance ${record.id} is not removed`;
-  const error = new VgpuError("vgpu_cleanup_pending", `The delete is not finished: ${what}: ${textOf(cause)}`, {
+  const error = new VgpuError("vgpu_cleanup_pending", `The delete is not finished: ${what}.`, {
     cause,
     details: { instance: record.id, claimKept: record.claim !== null, ...(vf && { vf }) },
     hint: "Remove the cause, then retry the delete; reconcile retries the release too.",

@@ -44,9 +44,13 @@ class Link {
 export class Disk {
   private inodes = 1;
   private readonly root = new Folder(0);
+  /** Counts changes of what a reader sees. */
+  version = 0;
   /** No new file fits any more. */
   full = false;
   readOnly = false;
+  /** Syncs of these paths do nothing, as if the program had left them out. */
+  forgetful: (path: string) => boolean = () => false;
 
   read(path: string): string {
     const entry = this.at(path);
@@ -104,6 +108,7 @@ export class Disk {
 
   sync(path: string): void {
     const entry = this.at(path);
+    if (this.forgetful(path)) return;
     if (entry.kind === "file") entry.durable = entry.text;
     if (entry.kind === "folder") entry.durable = new Map(entry.entries);
   }
@@ -111,6 +116,11 @@ export class Disk {
   rename(from: string, to: string): void {
     this.changeable(to);
     const entry = this.at(from);
+    const target = this.parent(to).entries.get(nameOf(to));
+    if (target?.kind === "folder" && target.entries.size > 0) throw new DiskError("ENOTEMPTY", to);
+    if (target && (target.kind === "folder") !== (entry.kind === "folder"))
+      throw new DiskError(target.kind === "folder" ? "EISDIR" : "ENOTDIR", to);
+    this.version++;
     this.parent(to).entries.set(nameOf(to), entry);
     this.parent(from).entries.delete(nameOf(from));
   }
@@ -118,6 +128,7 @@ export class Disk {
   unlink(path: string): void {
     this.changeable(path);
     if (this.at(path).kind === "folder") throw new DiskError("EISDIR", path);
+    this.version++;
     this.parent(path).entries.delete(nameOf(path));
   }
 
@@ -126,6 +137,7 @@ export class Disk {
     const entry = this.at(path);
     if (entry.kind !== "folder") throw new DiskError("ENOTDIR", path);
     if (entry.entries.size > 0) throw new DiskError("ENOTEMPTY", path);
+    this.version++;
     this.parent(path).entries.delete(nameOf(path));
   }
 
@@ -140,6 +152,7 @@ export class Disk {
       folder.durable.set(name, next);
       folder = next;
     }
+    this.version++;
     const file = new File(text, this.inodes++);
     file.durable = text;
     folder.entries.set(nameOf(path), file);
@@ -148,19 +161,32 @@ export class Disk {
 
   /** Removes behind everybody's back, durably. */
   erase(path: string): void {
+    this.version++;
     const folder = this.parent(path);
     folder.entries.delete(nameOf(path));
     folder.durable.delete(nameOf(path));
   }
 
+  /** What is surely on the platters at a path: undefined when a power cut may leave no such file, or another text. */
+  durable(path: string): string | undefined {
+    let entry: Entry | undefined = this.root;
+    for (const name of path.split("/").filter(Boolean)) {
+      if (entry?.kind !== "folder" || entry.durable.get(name) !== entry.entries.get(name)) return undefined;
+      entry = entry.durable.get(name);
+    }
+    return entry?.kind === "file" && entry.durable === entry.text ? entry.text : undefined;
+  }
+
   /** What a power cut leaves: of each change that was not synced it is open whether it has reached the disk. */
   cut(random: Random): void {
+    this.version++;
     this.cutFolder(this.root, random);
     this.emptyRun();
   }
 
   /** What an orderly reboot leaves: everything, but for `/run`. */
   emptyRun(): void {
+    this.version++;
     const run = new Folder(this.inodes++);
     this.root.entries.set("run", run);
     this.root.durable.set("run", run);
@@ -207,6 +233,7 @@ export class Disk {
     if (this.full && !path.startsWith("/run/")) throw new DiskError("ENOSPC", path);
     const folder = this.parent(path);
     if (folder.entries.has(nameOf(path))) throw new DiskError("EEXIST", path);
+    this.version++;
     folder.entries.set(nameOf(path), entry);
   }
 

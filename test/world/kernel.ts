@@ -37,10 +37,14 @@ export interface Guest {
   readonly immortal?: boolean;
   /** Time from start to an answering monitor; Infinity = never. */
   readonly monitorAfterMs?: number;
+  /** At its end the leader is a zombie for so long, while another thread runs and keeps the device. */
+  readonly threadLingersMs?: number;
 }
 
 interface Unit {
   readonly name: string;
+  /** Virtual function that its QEMU is told to open. */
+  readonly vf: string | undefined;
   state: "queued" | "activating" | "active" | "failed";
 }
 
@@ -53,6 +57,12 @@ export class Kernel {
   /** How the next VMs behave, by instance; the default is a good guest. */
   readonly guests = new Map<string, Guest>();
   stopping = false;
+  /** How long systemd leaves a request for a unit lying, beside what it takes anyway. */
+  systemdSlowMs = 0;
+  /** Virtual functions appear so long after a boot. */
+  vfsAfterBootMs = 0;
+  /** Told of each VFIO device that a VM opens. */
+  onOpen: (process: Process, vf: string) => void = () => {};
   bootedAt = 0;
   bootId: string;
   /** The QEMU that is installed. */
@@ -93,9 +103,16 @@ export class Kernel {
     return process;
   }
 
-  /** The whole process ends. */
+  /** The process ends: as a whole, or its leader first and another thread later. */
   end(process: Process, code = 0): void {
     if (this.processes.get(process.pid) !== process) return;
+    const [leader] = process.tasks;
+    if (process.guest?.threadLingersMs && leader?.state === "S") {
+      leader.state = "Z";
+      process.tasks.push({ tid: 5_000 + process.pid, state: "S" });
+      this.scheduler.schedule(process.guest.threadLingersMs, () => this.end(process, code));
+      return;
+    }
     this.processes.delete(process.pid);
     for (const handle of process.handles) this.hardware.close(handle);
     const unit = this.units.get(process.unit);
@@ -138,12 +155,20 @@ export class Kernel {
     return process;
   }
 
+  /** Open files as one task shows them: a zombie shows none. */
+  openOf(pid: number, tid: number): FileFacts[] | undefined {
+    const process = this.readable(pid);
+    const task = process?.tasks.find((one) => one.tid === tid);
+    return task && (task.state === "Z" ? [] : process?.open.slice());
+  }
+
   /** What systemd does with the request for a unit; answers a refusal, or undefined. */
   async startUnit(name: string, command: readonly string[]): Promise<string | undefined> {
     if (this.stopping) return "Transaction is destructive";
     if (this.units.has(name)) return `Unit ${name} was already loaded`;
     const boot = this.bootId;
-    const unit: Unit = { name, state: "queued" };
+    const vf = /sysfsdev=([^,]+)/.exec(command.join(" "))?.[1]?.split("/").at(-1);
+    const unit: Unit = { name, vf, state: "queued" };
     this.units.set(name, unit);
     await this.pause(5);
     if (this.bootId !== boot) return undefined;
@@ -154,13 +179,13 @@ export class Kernel {
     const id = name.replace(/^vgpu-vm-(.*)\.service$/, "$1");
     const guest = this.guests.get(id) ?? {};
     const process = this.spawn(name, guest);
-    const sysfsdev = /sysfsdev=([^,]+)/.exec(command.join(" "))?.[1];
-    void this.bootQemu(process, sysfsdev?.split("/").at(-1));
+    void this.bootQemu(process, vf);
     return undefined;
   }
 
   private async bootQemu(process: Process, vf: string | undefined): Promise<void> {
     await this.pause(10);
+    if (this.processes.get(process.pid) !== process) return;
     const device = vf === undefined ? undefined : this.hardware.functionAt(vf);
     if (vf !== undefined) {
       try {
@@ -170,6 +195,7 @@ export class Kernel {
           this.hardware.close(handle);
           return;
         }
+        this.onOpen(process, vf);
         process.handles.push(handle);
         process.open.push(vfioFacts(device?.iommuGroup ?? 0));
       } catch {
@@ -192,12 +218,13 @@ export class Kernel {
   monitorOf(path: string): Process | undefined {
     const id = /^\/run\/vgpu\/vm\/([^/]+)\/qmp\.sock$/.exec(path)?.[1];
     const process = [...this.processes.values()].find((one) => one.unit === `vgpu-vm-${id}.service`);
-    if (!process) return undefined;
+    if (process?.tasks[0]?.state !== "S") return undefined;
     const ready = process.guest?.monitorAfterMs ?? 40;
     return this.scheduler.now() - process.startedMs >= ready ? process : undefined;
   }
 
   execute(process: Process, command: string): unknown {
+    if (this.processes.get(process.pid) !== process) throw new DiskError("ECONNRESET", "monitor");
     if (command === "query-status") return { status: "running" };
     if (command === "system_powerdown" && !process.guest?.ignoresPowerdown)
       this.scheduler.schedule(100, () => this.end(process));
@@ -210,7 +237,7 @@ export class Kernel {
     this.processes.clear();
     this.units.clear();
     this.stopping = false;
-    this.hardware.reset();
+    this.hardware.reset(this.vfsAfterBootMs);
     this.bootId = this.random.uuid();
     this.bootedAt = this.scheduler.now();
   }

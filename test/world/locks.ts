@@ -1,9 +1,10 @@
 import type { Held, Holder, Locks } from "../../provider/host/world/world";
 import type { Actor, Scheduler } from "./scheduler";
 
-/** One open file description with a lock on it: it lasts as long as anybody has it. */
+/** One open file description with a lock on it: it lasts as long as anybody has it, the process that took it or a child. */
 export class SimLock implements Held {
-  private users = 1;
+  private children = 0;
+  private own = true;
   constructor(
     readonly name: string,
     readonly holder: Holder,
@@ -13,8 +14,11 @@ export class SimLock implements Held {
 
   /** A child inherits it. The function returned is the child's end. */
   inherit(): () => void {
-    this.users++;
-    return () => this.drop();
+    this.children++;
+    return () => {
+      this.children--;
+      this.freeIfUnused();
+    };
   }
 
   async release(): Promise<void> {
@@ -22,10 +26,16 @@ export class SimLock implements Held {
     this.drop();
   }
 
-  /** The process that took it was killed. */
+  /** The process that took it closes it, or is no more. */
   drop(): void {
-    this.users--;
-    if (this.users === 0) this.table.held.delete(this.name);
+    this.own = false;
+    this.freeIfUnused();
+  }
+
+  private freeIfUnused(): void {
+    const free = !this.own && this.children === 0;
+    // After a boot the name may be somebody else's by now.
+    if (free && this.table.held.get(this.name) === this) this.table.held.delete(this.name);
   }
 }
 

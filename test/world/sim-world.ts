@@ -1,12 +1,14 @@
-import type { Attribute, FileFacts, World, WriteEnd } from "../../provider/host/world/world";
+import type { Attribute, FileFacts, StartEnd, TransientUnit, World, WriteEnd } from "../../provider/host/world/world";
 import type { CardModel } from "../simhost/model/catalogue";
 import { Hardware } from "../simhost/model/hardware";
 import { Disk, DiskError } from "./disk";
-import { cdevFacts, Kernel, vfioFacts } from "./kernel";
+import { cdevFacts, Kernel, type Process, vfioFacts } from "./kernel";
 import { LockTable, type SimLock } from "./locks";
 import { Random } from "./random";
 import { Actor, Scheduler } from "./scheduler";
+import { simTools } from "./tools";
 
+const TYPE_FILE = /\/([^/]+)\/nvidia\/current_vgpu_type$/;
 /** Where the hardware is; everything else is the disk's. */
 const HARDWARE = /^\/(sys\/bus\/pci\/devices|dev\/vfio)(\/|$)/;
 
@@ -15,6 +17,18 @@ export interface SimOptions {
   readonly gpus?: number;
   readonly vfs?: number;
   readonly models?: readonly CardModel[];
+}
+
+/** How long the program waits for systemd's answer. */
+const ASKS_FOR_MS = 120_000;
+
+/** Somebody who sees what the program does at the moment when it does it. */
+export interface Watch {
+  /** A type file is read. */
+  looked(actor: Actor, vf: string): void;
+  /** The list of all processes is read. */
+  scanned(actor: Actor): void;
+  signalled(actor: Actor, process: Process): void;
 }
 
 /** One simulated host: the device model that the simulated host serves, and a disk, processes, units, locks and a clock in memory. */
@@ -27,7 +41,13 @@ export class Sim {
   readonly locks: LockTable;
   readonly actors = new Set<Actor>();
   readonly machineId = "0123456789abcdef0123456789abcdef";
-  /** Tools answer with these. */
+  watch: Watch | undefined;
+  /** For whom each child that writes an attribute now does it, by its pid. */
+  readonly writers = new Map<number, { readonly actor: Actor; readonly instance: string }>();
+  /** Drivers that say the opposite of what they did: `silent` accepts what it does not do, `loud` refuses what it does. */
+  readonly liars = new Map<string, "silent" | "loud">();
+  /** How far the wall clock is off. */
+  wallOffMs = 0;
   readonly storeId = "11111111-2222-4333-8444-555555555555";
 
   constructor({ seed = 1, gpus = 1, vfs = 2, models }: SimOptions = {}) {
@@ -85,7 +105,7 @@ export class Sim {
     };
     return {
       clock: {
-        wall: () => new Date(Date.UTC(2026, 0, 1) + scheduler.now()),
+        wall: () => new Date(Date.UTC(2026, 0, 1) + scheduler.now() + this.wallOffMs),
         uptimeMs: async () => kernel.uptimeMs(),
         bootId: async () => kernel.bootId,
         sleep: (ms) => scheduler.sleep(actor, ms),
@@ -108,19 +128,25 @@ export class Sim {
       },
       locks: this.locks.seenBy(actor),
       driver: {
-        read: (paths, deadlineMs) => step(`attributes ${paths.length}`, () => this.readAttributes(paths, deadlineMs)),
+        read: (paths, deadlineMs) =>
+          step(`attributes ${paths.length}`, () => this.readAttributes(actor, paths, deadlineMs)),
         write: (path, value, lock, deadlineMs) =>
-          step(`write ${value} to ${path}`, () => this.writeAttribute(path, value, lock as SimLock, deadlineMs)),
+          step(`write ${value} to ${path}`, () => this.writeAttribute(actor, path, value, lock as SimLock, deadlineMs)),
       },
       processes: {
-        list: () => step("processes", () => [...kernel.processes.keys()]),
+        list: () =>
+          step("processes", () => {
+            this.watch?.scanned(actor);
+            return [...kernel.processes.keys()];
+          }),
         task: (pid, tid) => step(`task ${pid}/${tid}`, () => kernel.task(pid, tid)),
         tasks: (pid) => step(`tasks ${pid}`, () => kernel.readable(pid)?.tasks.map(({ tid }) => tid)),
-        open: (pid, tid) => step(`open files ${pid}/${tid}`, () => kernel.readable(pid)?.open.slice()),
+        open: (pid, tid) => step(`open files ${pid}/${tid}`, () => kernel.openOf(pid, tid)),
         signal: (pid, startTime, signal) =>
           step(`${signal} ${pid}`, () => {
             const process = kernel.processes.get(pid);
             if (process?.startTime !== startTime) return false;
+            this.watch?.signalled(actor, process);
             kernel.signal(process, signal);
             return true;
           }),
@@ -140,18 +166,14 @@ export class Sim {
       units: {
         facts: (name) => step(`unit ${name}`, () => kernel.facts(name)),
         members: (name) => step(`members ${name}`, () => kernel.members(name)),
-        start: (unit, lock) =>
-          step(`start ${unit.name}`, async () => {
-            const end = (lock as SimLock).inherit();
-            // The asking child goes on also when the verb is killed, and may be late.
-            await new Promise<void>((resolve) => scheduler.schedule(random.below(3) * 5, resolve));
-            const reason = await kernel.startUnit(unit.name, unit.command).finally(end);
-            return reason === undefined ? ({ kind: "started" } as const) : ({ kind: "refused", reason } as const);
-          }),
+        start: (unit, lock) => step(`start ${unit.name}`, () => this.ask(unit, lock as SimLock)),
         signal: (name, signal) =>
           step(`${signal} ${name}`, () => {
-            for (const pid of kernel.pidsOf(name))
-              kernel.signal(kernel.processes.get(pid) as NonNullable<ReturnType<Kernel["readable"]>>, signal);
+            for (const pid of kernel.pidsOf(name)) {
+              const process = kernel.processes.get(pid) as Process;
+              this.watch?.signalled(actor, process);
+              kernel.signal(process, signal);
+            }
           }),
         forget: (name) => step(`forget ${name}`, () => void kernel.units.delete(name)),
         lastWords: () => step("last words", () => "qemu: the simulated last words"),
@@ -171,12 +193,7 @@ export class Sim {
           };
         },
       },
-      tools: {
-        qemu: async () => kernel.qemu,
-        run: async () => ({ code: 0, stdout: "", stderr: "" }),
-        copy: async () => "",
-        download: async () => "",
-      },
+      tools: simTools(this, step),
     };
   }
 
@@ -200,33 +217,71 @@ export class Sim {
     return { kind: node.kind, device: 6, inode: inodeOf(path), node: 0, size: 4096, modifiedMs: 0 };
   }
 
-  private async readAttributes(paths: readonly string[], deadlineMs: number): Promise<Map<string, Attribute>> {
+  /** One child reads all: what hangs makes all of them unreadable. */
+  private readAttributes(actor: Actor, paths: readonly string[], deadlineMs: number): Promise<Map<string, Attribute>> {
     const answers = new Map<string, Attribute>();
-    for (const path of paths) {
-      const read: Promise<Attribute> = this.hardware.read(path).then(
-        (text) => ({ text }),
-        (error: { code?: string }) => ({ unreadable: error.code ?? String(error) }),
-      );
-      answers.set(path, await this.within(read, deadlineMs, { unreadable: "not read in time" }));
-    }
-    return answers;
+    const read = async () => {
+      for (const path of paths) {
+        const answer = this.hardware.read(path).then(
+          (text) => ({ text }),
+          (error: { code?: string }) => ({ unreadable: error.code ?? String(error) }),
+        );
+        answers.set(path, await answer);
+        const vf = TYPE_FILE.exec(path)?.[1];
+        if (vf) this.watch?.looked(actor, vf);
+      }
+      return answers;
+    };
+    const late = new Map<string, Attribute>(paths.map((path) => [path, { unreadable: "not read in time" }]));
+    return this.within(read(), deadlineMs, late);
   }
 
-  private writeAttribute(path: string, value: string, lock: SimLock, deadlineMs: number): Promise<WriteEnd> {
+  /** The child may be late in opening the file; it goes on when the program is killed, but not over a boot. */
+  private writeAttribute(
+    actor: Actor,
+    path: string,
+    value: string,
+    lock: SimLock,
+    deadlineMs: number,
+  ): Promise<WriteEnd> {
     const end = lock.inherit();
     const child = this.kernel.spawn("");
-    if (this.hardware.find(path)) child.open.push(this.hardwareFacts(path));
-    const write: Promise<WriteEnd> = this.hardware
-      .write(path, value, { pid: child.pid })
-      .then(
-        (): WriteEnd => ({ ended: true, errno: undefined }),
-        (error: { code?: string }): WriteEnd => ({ ended: true, errno: error.code ?? "EIO" }),
-      )
-      .finally(() => {
-        end();
-        this.kernel.end(child);
-      });
+    this.writers.set(child.pid, { actor, instance: lock.holder.instance });
+    const late = this.random.below(4) === 0 ? this.random.below(4) * 5 : 0;
+    const write = this.unlessRebooted(late).then(async (): Promise<WriteEnd> => {
+      if (this.hardware.find(path)) child.open.push(this.hardwareFacts(path));
+      const errno = await this.hardware.write(path, value, { pid: child.pid }).then(
+        () => undefined,
+        (error: { code?: string }) => error.code ?? "EIO",
+      );
+      end();
+      this.kernel.end(child);
+      const lie = this.liars.get(path);
+      return { ended: true, errno: lie === "silent" ? undefined : lie === "loud" ? "EIO" : errno };
+    });
     return this.within(write, deadlineMs, { ended: false, pid: child.pid });
+  }
+
+  /** The child that asks systemd goes on also when the verb is killed, and may be late. */
+  private ask(unit: TransientUnit, lock: SimLock): Promise<StartEnd> {
+    const end = lock.inherit();
+    const asked = this.unlessRebooted(this.kernel.systemdSlowMs + this.random.below(3) * 5).then(
+      async (): Promise<StartEnd> => {
+        const reason = await this.kernel.startUnit(unit.name, unit.command).finally(end);
+        return reason === undefined ? { kind: "started" } : { kind: "refused", reason };
+      },
+    );
+    return this.within(asked, ASKS_FOR_MS, { kind: "unanswered" });
+  }
+
+  private unlessRebooted(ms: number): Promise<void> {
+    if (ms === 0) return Promise.resolve();
+    const { bootId } = this.kernel;
+    return new Promise((resolve) => {
+      this.scheduler.schedule(ms, () => {
+        if (this.kernel.bootId === bootId) resolve();
+      });
+    });
   }
 
   private within<T>(work: Promise<T>, ms: number, late: T): Promise<T> {

@@ -47,9 +47,11 @@ function refuseUnlessIdle(vf: VirtualFunction): void {
 
 async function pluginGone(clock: Clock, vf: VirtualFunction): Promise<boolean> {
   const deadline = clock.now() + PLUGIN_EXIT_MS;
+  const { boot } = vf;
   while (vf.plugin === "lingering") {
     if (clock.now() >= deadline) return false;
     await sleep(clock, PLUGIN_POLL_MS);
+    if (vf.boot !== boot) throw new DriverError("EIO", "the host has gone");
   }
   return true;
 }

@@ -33,6 +33,8 @@ export class VirtualFunction {
   attributes = true;
   /** Bound to the driver, with its VFIO device; false after somebody has unbound it. */
   bound = true;
+  /** Counts boots of the host: a call that waits in the driver does not outlive its own. */
+  boot = 0;
   /** How long the plugin lingers here, in milliseconds, when it differs from the host's setting. */
   lingerMs: number | undefined;
   /** Takes back the end of a lingering plugin that is on its way. */
@@ -53,6 +55,7 @@ export class VirtualFunction {
 
   /** What a boot of the host does: nothing is set, nothing is open. */
   reset(): void {
+    this.boot++;
     this.stopLingering?.();
     this.stopLingering = undefined;
     this.typeId = 0;

@@ -1,0 +1,55 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { requires } from "../requirements";
+import { SimHost } from "../simhost/simhost";
+import { programFor } from "./program";
+import { Project } from "./project";
+
+const VM = { args: { restartPolicy: "Never" } };
+
+requires(
+  "root",
+  "fuse",
+  "qemu",
+  "setup",
+)("what happens behind our back, through the real engine", () => {
+  let host: SimHost;
+  let project: Project;
+  beforeAll(async () => {
+    host = await SimHost.start();
+    project = await new Project({ program: programFor(host, VM) }).init();
+    const up = await project.up();
+    if (up.code !== 0) throw new Error(up.text);
+  });
+  afterAll(async () => {
+    await project?.[Symbol.asyncDispose]();
+    await host?.stop();
+  });
+
+  const outputs = async () => (await project.instances())[0]?.outputs;
+  const qemus = async () => (await host.processes()).filter(({ command }) => command.includes("-uuid"));
+
+  async function expectRepair(): Promise<void> {
+    const seen = await project.refresh();
+    expect(seen.code).toBe(0);
+    expect(await outputs()).toMatchObject({ state: "stopped" });
+    expect((await project.refresh("--expect-no-changes")).code).not.toBe(0);
+    const up = await project.up();
+    expect(up.text).toContain("1 updated");
+    expect(await outputs()).toMatchObject({ state: "running", typeId: 1152, cleanupPending: false });
+    expect(await qemus()).toHaveLength(1);
+  }
+
+  test("R-13 the VM is killed: refresh says stopped, the next up starts it again", async () => {
+    await host.exec(["systemctl", "kill", "--signal=SIGKILL", "vgpu-vm-vm-1"]);
+    await expect.poll(qemus).toEqual([]);
+    await expectRepair();
+  });
+
+  test("R-13 the host reboots: refresh says what is true, and the VM runs again after the next up", async () => {
+    const before = await outputs();
+    await host.reboot();
+    await expectRepair();
+    expect((await outputs())?.hostBootId).not.toBe(before?.hostBootId);
+    expect((await outputs())?.incarnation).toBe(before?.incarnation);
+  });
+});

@@ -14,9 +14,11 @@ type Path = readonly PropertyKey[];
 /** Every problem of the inputs. Values that are not known yet are not judged. */
 export function problemsOf(values: Record<string, unknown>): Problem[] {
   const { error } = inputs.safeParse(values);
-  return (error?.issues ?? [])
+  const found = (error?.issues ?? [])
     .filter((issue) => !passesUnknown(values, issue.path))
     .flatMap((issue) => explain(values, issue));
+  // One sentence for each property: its later rules are about a value that has the right form.
+  return found.filter(({ property }, index) => found.findIndex((other) => other.property === property) === index);
 }
 
 export function containsUnknown(value: unknown): boolean {

@@ -1,12 +1,14 @@
 import { basename, dirname } from "node:path";
 import { toShape, VgpuError } from "../protocol/errors";
 import { EXIT, type Request, type Result } from "../protocol/messages";
+import { PROTOCOL } from "../protocol/names";
 import type { Host } from "./host";
 import { installHost } from "./lifecycle/install";
 import type { Report } from "./lifecycle/reconcile";
 import { safeView } from "./lifecycle/safe-view";
 import { stopUnit } from "./lifecycle/unit-stop";
 import { people } from "./people";
+import { reconcilePass } from "./reconcile";
 import { type Identity, readIdentity, readMachineId } from "./store/identity";
 import { readSettings } from "./store/settings";
 import { runVerb, SAFE_ON_ANOTHER_MACHINE } from "./verbs";
@@ -133,10 +135,25 @@ async function main(args: readonly string[]): Promise<number> {
     );
     return EXIT.ok;
   }
-  return people(args, async (request) => {
+  const run = async (request: Request) => {
     const result = await answer(request, { progress: (text) => console.error(text), requesterAlive: () => true });
     return { result, code: exitCode(request, result) };
-  });
+  };
+  if (args[0] === "--reconcile") {
+    return reconcilePass({ run: () => run({ protocol: PROTOCOL, marker: "", verb: "reconcile" }), alone });
+  }
+  return people(args, run);
+}
+
+/** Runs work while no other process of this host does the same under that lock; undefined when one does. */
+async function alone<T>(lock: string, work: () => Promise<T>): Promise<T | undefined> {
+  const held = await realWorld.locks.take(lock, { verb: "reconcile", instance: "" }, 0);
+  if (!held) return undefined;
+  try {
+    return await work();
+  } finally {
+    await held.release();
+  }
 }
 
 main(process.argv.slice(2)).then(

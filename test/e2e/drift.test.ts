@@ -28,7 +28,9 @@ requires(
   const outputs = async () => (await project.instances())[0]?.outputs;
   const qemus = async () => (await host.processes()).filter(({ command }) => command.includes("-uuid"));
 
-  async function expectRepair(): Promise<void> {
+  test("R-13 the VM is killed: refresh says stopped, the next up starts it again", async () => {
+    await host.exec(["systemctl", "kill", "--signal=SIGKILL", "vgpu-vm-vm-1"]);
+    await expect.poll(qemus).toEqual([]);
     const seen = await project.refresh();
     expect(seen.code).toBe(0);
     expect(await outputs()).toMatchObject({ state: "stopped" });
@@ -37,19 +39,33 @@ requires(
     expect(up.text).toContain("1 updated");
     expect(await outputs()).toMatchObject({ state: "running", typeId: 1152, cleanupPending: false });
     expect(await qemus()).toHaveLength(1);
-  }
-
-  test("R-13 the VM is killed: refresh says stopped, the next up starts it again", async () => {
-    await host.exec(["systemctl", "kill", "--signal=SIGKILL", "vgpu-vm-vm-1"]);
-    await expect.poll(qemus).toEqual([]);
-    await expectRepair();
   });
 
-  test("R-13 the host reboots: refresh says what is true, and the VM runs again after the next up", async () => {
+  test("R-13 the host reboots: what is desired runs again, and refresh tells of the new boot", async () => {
     const before = await outputs();
     await host.reboot();
-    await expectRepair();
-    expect((await outputs())?.hostBootId).not.toBe(before?.hostBootId);
-    expect((await outputs())?.incarnation).toBe(before?.incarnation);
+    await expect.poll(qemus, { timeout: 30_000 }).toHaveLength(1);
+    await expect
+      .poll(async () => (await host.exec(["systemctl", "is-active", "vgpu-reconcile"])).stdout.trim())
+      .toBe("inactive");
+    expect((await project.refresh()).code).toBe(0);
+    const after = await outputs();
+    expect(after).toMatchObject({
+      state: "running",
+      typeId: 1152,
+      incarnation: before?.incarnation,
+      uuid: before?.uuid,
+    });
+    expect(after?.hostBootId).not.toBe(before?.hostBootId);
+    expect((await project.up()).text).toContain("2 unchanged");
+  });
+
+  test("R-13 the host reboots and its reconcile has not run yet: refresh says stopped, up starts it", async () => {
+    await host.exec(["systemctl", "disable", "vgpu-reconcile.service", "vgpu-reconcile.timer"]);
+    await host.powerCut();
+    expect((await project.refresh()).code).toBe(0);
+    expect(await outputs()).toMatchObject({ state: "stopped" });
+    expect((await project.up()).text).toContain("1 updated");
+    expect(await outputs()).toMatchObject({ state: "running", typeId: 1152 });
   });
 });

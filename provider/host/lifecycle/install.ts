@@ -12,8 +12,12 @@ import {
 import { ensureFolder, listIfThere, readIfThere, removeTree, replaceFile, unlinkIfThere } from "../store/atomic";
 import { type Identity, readIdentity, readMachineId } from "../store/identity";
 import { findRecords } from "../store/records";
+import { INSTALLED_UNITS, RECONCILE_SERVICE, RECONCILE_TIMER } from "../units/reconcile";
 import { QEMU_USER } from "../vmm/command";
 import type { World } from "../world/world";
+
+/** Where an administrator's units are. */
+export const UNIT_FOLDER = "/etc/systemd/system";
 
 /**
  * Makes the host ready: folders, the user that QEMU becomes, and, only for a caller whose state names no store yet, the store. One
@@ -33,7 +37,10 @@ export async function installHost(world: World, program: string, makeStore: bool
   }
   for (const folder of [INSTANCES, `${IMAGES}/incoming`, SETTINGS]) await ensureFolder(files, folder);
   await makeUser(world);
-  if (program !== "") await makeCurrent(world, program);
+  if (program !== "") {
+    await makeCurrent(world, program);
+    await installUnits(world);
+  }
   return identity;
 }
 
@@ -89,6 +96,28 @@ async function makeCurrent({ files }: World, program: string): Promise<void> {
   for (const found of records) if (found.kind === "record") used.add(found.record.program);
   for (const name of await listIfThere(files, VERSIONS)) {
     if (/^[0-9a-f]{64}$/.test(name) && !used.has(name)) await removeTree(files, `${VERSIONS}/${name}`);
+  }
+}
+
+/** Writes and enables the boot unit and the timer; what is already so is left alone. */
+async function installUnits({ files, tools }: World): Promise<void> {
+  let changed = false;
+  for (const [name, text] of Object.entries(INSTALLED_UNITS)) {
+    const path = `${UNIT_FOLDER}/${name}`;
+    if ((await readIfThere(files, path)) === text) continue;
+    await replaceFile(files, path, text);
+    changed = true;
+  }
+  const enabled = await tools.run("systemctl", ["is-enabled", "--quiet", RECONCILE_SERVICE, RECONCILE_TIMER], 20_000);
+  const active = await tools.run("systemctl", ["is-active", "--quiet", RECONCILE_TIMER], 20_000);
+  if (!changed && enabled.code === 0 && active.code === 0) return;
+  for (const args of [
+    ["daemon-reload"],
+    ["enable", "--quiet", RECONCILE_SERVICE, RECONCILE_TIMER],
+    ["restart", RECONCILE_TIMER],
+  ]) {
+    const end = await tools.run("systemctl", args, 60_000);
+    if (end.code !== 0) throw new VgpuError("host_not_ready", `systemctl ${args[0]} failed: ${end.stderr.trim()}.`);
   }
 }
 

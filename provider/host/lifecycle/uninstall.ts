@@ -1,9 +1,11 @@
 import { VgpuError } from "../../protocol/errors";
 import { PROGRAM, RUN, SETTINGS, STATE } from "../../protocol/places";
 import type { Host } from "../host";
-import { removeTree } from "../store/atomic";
+import { removeTree, unlinkIfThere } from "../store/atomic";
 import { markedVfs } from "../store/marks";
 import { findRecords } from "../store/records";
+import { INSTALLED_UNITS, RECONCILE_SERVICE, RECONCILE_TIMER } from "../units/reconcile";
+import { UNIT_FOLDER } from "./install";
 
 /** Removes the program and its empty store; refused while any instance, readable or not, or any mark is there. */
 export async function uninstallHost(host: Host): Promise<{ uninstalled: true }> {
@@ -13,6 +15,9 @@ export async function uninstallHost(host: Host): Promise<{ uninstalled: true }> 
       hint: "Delete the instances named first.",
     });
   }
+  await host.tools.run("systemctl", ["disable", "--now", "--quiet", RECONCILE_SERVICE, RECONCILE_TIMER], 60_000);
+  for (const name of Object.keys(INSTALLED_UNITS)) await unlinkIfThere(host.files, `${UNIT_FOLDER}/${name}`);
+  await host.tools.run("systemctl", ["daemon-reload"], 60_000);
   for (const folder of [STATE, SETTINGS, RUN, PROGRAM]) await removeTree(host.files, folder);
   return { uninstalled: true };
 }

@@ -1,15 +1,15 @@
 // Tells what a test run has left on the machine: node left-behind.mjs before|after FOLDER
 // `before` writes down what is there; `after` lists what has come since and ends with 1 if there is anything: processes
-// that the run started, mounts, network namespaces, network links, temporary folders.
+// that the run started, mounts, temporary folders. FOLDER is the run's own; its folder `tmp` is what tests see as TMPDIR.
+// With CI set the machine is ours alone, and whatever else is new counts too: hosts in namespaces, network links.
 import { readdirSync, readFileSync, readlinkSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 
 const PATIENCE_MS = 5000; // what is just ending is not left behind
 
 const [when, folder] = process.argv.slice(2);
-const OURS = `${tmpdir()}/pulumi-vgpu-`;
+const alone = Boolean(process.env.CI);
 
 /** The file's text, the folder's names or the link's target; "" or [] where it is gone or not ours to read. */
 const attempt = (read, otherwise) => {
@@ -23,12 +23,12 @@ const text = (path) => attempt(() => readFileSync(path, "utf8"), "");
 const names = (path) => attempt(() => readdirSync(path), []);
 const target = (path) => attempt(() => readlinkSync(path), "");
 
-/** What belongs to the run carries its name in the environment, or lives in namespaces or folders of tests. */
-function ofTests(pid) {
-  if (text(`/proc/${pid}/environ`).includes(`PULUMI_VGPU_RUN=${folder}`)) return true;
-  if (elsewhere(pid, "pid")) return true;
-  if (elsewhere(pid, "mnt") && text(`/proc/${pid}/mountinfo`).includes(OURS)) return true;
-  return text(`/proc/${pid}/cmdline`).includes(OURS) || target(`/proc/${pid}/cwd`).startsWith(OURS);
+/** What belongs to the run has its folder in environment, command line, working directory or, in namespaces, mounts. */
+function ofRun(pid) {
+  if ([`/proc/${pid}/environ`, `/proc/${pid}/cmdline`].some((file) => text(file).includes(folder))) return true;
+  if (target(`/proc/${pid}/cwd`).startsWith(folder)) return true;
+  if (elsewhere(pid, "mnt") && text(`/proc/${pid}/mountinfo`).includes(folder)) return true;
+  return alone && elsewhere(pid, "pid");
 }
 
 function elsewhere(pid, kind) {
@@ -49,7 +49,7 @@ function processes() {
   const mine = new Set(ancestors());
   return names("/proc")
     .filter((pid) => /^\d+$/.test(pid) && !mine.has(pid))
-    .filter((pid) => ofTests(pid))
+    .filter((pid) => ofRun(pid))
     .map((pid) => {
       const fields = text(`/proc/${pid}/stat`).split(") ").pop().split(" ");
       const command = text(`/proc/${pid}/cmdline`).replaceAll("\0", " ").trim() || text(`/proc/${pid}/comm`).trim();
@@ -57,34 +57,32 @@ function processes() {
     });
 }
 
-function mounts() {
-  return text("/proc/self/mountinfo")
+const mounts = () =>
+  text("/proc/self/mountinfo")
     .split("\n")
-    .map((line) => line.split(" ")[4])
-    .filter(Boolean)
+    .map((line) => line.split(" ")[4] ?? "")
+    .filter((path) => alone || path.startsWith(folder))
     .map((path) => `mount ${path}`);
-}
 
 function folders() {
-  const top = names(tmpdir()).filter((name) => `${tmpdir()}/${name}`.startsWith(OURS));
-  return top.flatMap((name) => {
-    const path = join(tmpdir(), name);
-    if (path === folder) return [];
-    const inside = names(path);
+  const run = names(join(folder, "tmp")).flatMap((name) => {
+    const path = join(folder, "tmp", name);
     // The folder that all simulated hosts share may stay when it is empty.
-    if (name.startsWith("pulumi-vgpu-simhost-")) return inside.map((one) => `folder ${join(path, one)}`);
-    return [`folder ${path}`];
+    return name.startsWith("pulumi-vgpu-simhost-") ? names(path).map((one) => join(path, one)) : [path];
   });
+  const others = names("/tmp").filter((name) => name.startsWith("pulumi-vgpu-") && `/tmp/${name}` !== folder);
+  return [...run, ...(alone ? others.map((name) => `/tmp/${name}`) : [])].map((path) => `folder ${path}`);
 }
 
-const look = () =>
-  [
-    ...processes(),
-    ...mounts(),
+function network() {
+  if (!alone) return [];
+  return [
     ...names("/run/netns").map((name) => `network namespace ${name}`),
     ...names("/sys/class/net").map((name) => `network link ${name}`),
-    ...folders(),
-  ].filter(Boolean);
+  ];
+}
+
+const look = () => [...processes(), ...mounts(), ...network(), ...folders()].filter(Boolean);
 
 const list = join(folder, "before.json");
 if (when === "before") {

@@ -4,13 +4,18 @@
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 . "$root/scripts/places.sh"
+longest=3000   # seconds for all tests together
 
 sh "$root/scripts/setup.sh"
 use_node
 cd "$root"
 
-run=$(mktemp -d "${TMPDIR:-/tmp}/pulumi-vgpu-run-XXXXXX")
-trap 'rm -rf "$run"' EXIT
+# The run's own folder; its tmp is where everything temporary goes, so that what is left can be told from others' things.
+run=$(mktemp -d /tmp/pulumi-vgpu-XXXXXX)
+mkdir "$run/tmp"
+chmod 711 "$run"
+chmod 1777 "$run/tmp"
+trap 'rm -rf --one-file-system "$run"' EXIT
 trap 'exit 129' HUP
 trap 'exit 130' INT
 trap 'exit 143' TERM
@@ -21,11 +26,10 @@ if ! npm run --silent check; then
   exit 1
 fi
 
-# Whatever a test starts inherits this, so that what outlives the run can be told from everything else.
-export PULUMI_VGPU_RUN="$run"
 node scripts/left-behind.mjs before "$run"
 status=0
-node_modules/.bin/vitest run --reporter=default --reporter=json --outputFile.json="$run/results.json" "$@" || status=$?
+# The runner waits for whatever holds its output open; a test that leaves such a process must not hold up everything.
+TMPDIR=$run/tmp timeout --foreground --kill-after=20 "$longest" node_modules/.bin/vitest run --reporter=default --reporter=json --outputFile.json="$run/results.json" "$@" || status=$?
 left=0
 node scripts/left-behind.mjs after "$run" || left=$?
 node scripts/count-tests.mjs "$run/results.json" "$status" "$left"

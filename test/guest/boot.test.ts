@@ -5,7 +5,7 @@ import { createConnection } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { prepared } from "../prepared";
 import { requires } from "../requirements";
 
@@ -19,7 +19,7 @@ function boot(folder: string) {
       ...["-device", "e1000,id=vgpu0,addr=5"],
       ...["-qmp", `unix:${join(folder, "qmp.sock")},server=on,wait=off`],
     ],
-    { stdio: ["ignore", "pipe", "inherit"] },
+    { stdio: ["ignore", "pipe", "ignore"] },
   );
   return { machine, lines: createInterface({ input: machine.stdout }) };
 }
@@ -35,20 +35,19 @@ requires("qemu", "setup")("the guest", () => {
   test("says which PCI devices it sees and powers off at the power button", async () => {
     const folder = mkdtempSync(join(tmpdir(), "pulumi-vgpu-guest-"));
     const { machine, lines } = boot(folder);
-    try {
-      const seen: string[] = [];
-      for await (const line of lines) {
-        if (!line.startsWith("vgpu-guest:")) continue;
-        seen.push(line.trim());
-        if (line.includes("ready")) pressPowerButton(folder);
-      }
-      const [status] = machine.exitCode === null ? await once(machine, "exit") : [machine.exitCode];
-      expect(seen).toContain("vgpu-guest: pci 0000:00:05.0 8086:100e");
-      expect(seen.slice(-2)).toEqual(["vgpu-guest: ready", "vgpu-guest: power button"]);
-      expect(status).toBe(0);
-    } finally {
+    const ended = once(machine, "exit");
+    onTestFinished(() => {
       machine.kill("SIGKILL");
       rmSync(folder, { recursive: true, force: true });
+    });
+    const seen: string[] = [];
+    for await (const line of lines) {
+      if (!line.startsWith("vgpu-guest:")) continue;
+      seen.push(line.trim());
+      if (line.includes("ready")) pressPowerButton(folder);
     }
+    expect(seen).toContain("vgpu-guest: pci 0000:00:05.0 8086:100e");
+    expect(seen.slice(-2)).toEqual(["vgpu-guest: ready", "vgpu-guest: power button"]);
+    expect(await ended).toEqual([0, null]);
   }, 60_000);
 });

@@ -9,7 +9,8 @@ export function parseCatalogue(text: string): Profile[] {
   const rows = text.split("\n").filter((row) => row.trim() !== "" && !/^\s*ID\b/.test(row));
   return rows.map((row) => {
     const [, id, name] = /^\s*(\d+)\s*:\s*(\S.*?)\s*$/.exec(row) ?? [];
-    if (!id || !name) throw new Error(`row ${JSON.stringify(row)} is not "id : name"`);
+    // 0 is what a function without a type reads, so it can be no type's id.
+    if (!Number(id) || !name) throw new Error(`row ${JSON.stringify(row)} is not "id : name"`);
     return { typeId: Number(id), name };
   });
 }
@@ -22,11 +23,11 @@ export function parseTypeId(text: string): number {
 }
 
 /**
- * Framebuffer in MiB that a profile's name tells: the digits between the last dash and the series letter, in GiB. 0 when it tells
+ * Framebuffer in MiB that a profile's name tells: the digits between the last dash and the last series letter, in GiB. 0 when it tells
  * none (a `-0Q` profile has 512 MiB in truth): an unknown load, never a free one.
  */
 export function framebufferMiB(name: string): number {
-  return Number(/-(\d+)[ABCQ][^-]*$/.exec(name)?.[1] ?? 0) * 1024;
+  return Number(/-(\d+)[ABCQ][^-ABCQ]*$/.exec(name)?.[1] ?? 0) * 1024;
 }
 
 /** Whether a catalogue's name is the profile that was asked for, with or without the vendor's name before it. */

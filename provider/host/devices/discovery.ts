@@ -20,14 +20,17 @@ export interface VirtualFunction {
 }
 
 export interface Card {
-  /** Address of the physical function. */
+  /** Address of the physical function; empty when its functions name none, and then nothing is placed on them. */
   readonly parent: string;
   readonly functions: readonly VirtualFunction[];
   /** Virtual functions that are there and could not be read: never free. */
   readonly unreadable: readonly { readonly address: string; readonly reason: string }[];
 }
 
-/** Every card with vGPU virtual functions, sorted by address. */
+/**
+ * Every card with vGPU virtual functions, sorted by address. Functions that cannot be read are a warning; when none can, it is an
+ * error: such a host is not one without GPUs.
+ */
 export async function discover(host: Host): Promise<Card[]> {
   const parents = new Map<string, string[]>();
   for (const address of await pciDevices(host)) {
@@ -35,7 +38,15 @@ export async function discover(host: Host): Promise<Card[]> {
     if (parent === undefined) continue;
     parents.set(parent, [...(parents.get(parent) ?? []), address]);
   }
-  return Promise.all([...parents].sort().map(([parent, addresses]) => readCard(host, parent, addresses)));
+  const cards = await Promise.all([...parents].sort().map(([parent, addresses]) => readCard(host, parent, addresses)));
+  const problems = cards.flatMap(({ parent, unreadable }) =>
+    unreadable.map(({ address, reason }) => `${address} of GPU ${parent}: ${reason}`),
+  );
+  if (problems.length > 0 && cards.every((card) => card.functions.length === 0)) {
+    throw new VgpuError("discovery_failed", `No virtual function could be read: ${problems.join("; ")}.`);
+  }
+  for (const problem of problems) host.warn(`It is left out: ${problem}.`);
+  return cards;
 }
 
 /** Every PCI device of the host. None at all is not a host without GPUs, it is a host that cannot be looked at. */
@@ -55,11 +66,19 @@ export async function pciDevices(host: Host): Promise<string[]> {
 async function vgpuParent(host: Host, address: string): Promise<string | undefined> {
   try {
     await host.files.facts(catalogueFileOf(address));
-    const target = await host.files.target(`${PCI}/${address}/physfn`);
-    return target.split("/").at(-1) ?? "";
+    return (await physicalFunctionOf(host, address)) ?? "";
   } catch (error) {
     if (isGone(error)) return undefined;
     throw new VgpuError("discovery_failed", `${PCI}/${address} cannot be looked at: ${textOf(error)}.`);
+  }
+}
+
+async function physicalFunctionOf(host: Host, address: string): Promise<string | undefined> {
+  try {
+    return (await host.files.target(`${PCI}/${address}/physfn`)).split("/").at(-1);
+  } catch (error) {
+    if (isGone(error)) return undefined;
+    throw error;
   }
 }
 

@@ -50,7 +50,7 @@ function sortedCards(wish: Wish, { cards, standing, load, strategy }: PlacementF
     return [sick, known === undefined ? 1 : 0, strategy === "pack" ? -weight : weight] as const;
   };
   return cards
-    .filter((card) => wish.gpu === null || card.parent === wish.gpu)
+    .filter((card) => card.parent !== "" && (wish.gpu === null || card.parent === wish.gpu))
     .map((card) => ({ card, rank: rank(card) }))
     .sort((a, b) => compare(a.rank, b.rank) || (a.card.parent < b.card.parent ? -1 : 1))
     .map(({ card }) => card);

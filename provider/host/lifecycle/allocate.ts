@@ -222,7 +222,13 @@ async function assign(
   }
   const reason = `the driver refused type ${typeId} (${end.errno ?? "accepted, but it reads 0"})`;
   // A refused type counts against the virtual function only if its card still offers the profile.
-  const still = (await discover(host)).flatMap((card) => card.functions).find((one) => one.address === vf);
-  if (still?.creatable.some((offered) => offered.name === profile)) await noteFailure(host, vf, record.id, reason);
+  if (await stillOffers(host, vf, profile)) await noteFailure(host, vf, record.id, reason);
   return giveUp(reason);
+}
+
+/** Whether a virtual function's catalogue, read anew, has the profile; one that cannot be read offers nothing. */
+async function stillOffers(host: Host, vf: string, profile: string): Promise<boolean> {
+  const cards = await discover(host).catch(() => []);
+  const now = cards.flatMap((card) => card.functions).find((one) => one.address === vf);
+  return now?.creatable.some((offered) => offered.name === profile) ?? false;
 }

@@ -45,15 +45,15 @@ export async function createInstance(values: Record<string, unknown>): Promise<{
     );
     throw new KeptError(error, id, { ...inputs, ...nothing, storeId: result.storeId });
   }
-  return { id, outs: plain({ ...inputs, ...observed(value.data.instance) }) };
+  return { id, outs: plain({ ...inputs, ...observed(value.data.instance, nothing) }) };
 }
 
 function failed(result: Extract<Result, { ok: false }>, id: string, inputs: FullInputs, incarnation: string): unknown {
   const { error, view } = result;
   if (!view) return error;
-  const ours = view.incarnation === incarnation;
   // What belongs to somebody else, or to another state, must not come into this one by a failure.
-  const foreign = error.code === "owned_by_other" || error.code === "already_exists" || view.ownerId !== inputs.owner;
-  if (!ours && foreign) return error;
-  return new KeptError(error, id, { ...inputs, ...observed(view) });
+  const refused = error.code === "owned_by_other" || error.code === "already_exists";
+  const foreign = view.ownerId !== "" && view.ownerId !== inputs.owner;
+  if (view.incarnation !== incarnation && (refused || foreign)) return error;
+  return new KeptError(error, id, { ...inputs, ...observed(view, { ownerId: inputs.owner, incarnation }) });
 }

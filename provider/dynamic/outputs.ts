@@ -49,12 +49,21 @@ export function unanswered(instanceId: string, ownerId: string, incarnation: str
   };
 }
 
-/** What the host says of an instance, in the words of the state. The profile and the settings stay those of the inputs. */
-export function observed(view: InstanceView): Observed {
+/** Whose an instance is, as the asker knows it. */
+export interface Known {
+  readonly ownerId: string;
+  readonly incarnation: string;
+}
+
+/**
+ * What the host says of an instance, in the words of the state. The profile and the settings stay those of the inputs. Where
+ * no record is left that names owner and incarnation, what is known of them is not forgotten.
+ */
+export function observed(view: InstanceView, known: Known): Observed {
   return {
     instanceId: view.instanceId,
-    ownerId: view.ownerId,
-    incarnation: view.incarnation,
+    ownerId: view.ownerId || known.ownerId,
+    incarnation: view.incarnation || known.incarnation,
     storeId: view.storeId,
     machineId: view.machineId,
     devicePath: view.devicePath,

@@ -49,5 +49,5 @@ export async function readInstance(
       { hint: "Take it back with adopt: true, or remove the resource with 'pulumi state delete'." },
     );
   }
-  return { id, props: plain({ ...props, ...observed(view) }) };
+  return { id, props: plain({ ...props, ...observed(view, { ownerId: String(props.ownerId ?? ""), incarnation }) }) };
 }

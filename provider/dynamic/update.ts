@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { isVgpuError, VgpuError } from "../protocol/errors";
+import { fromShape, isVgpuError, VgpuError } from "../protocol/errors";
 import { instanceValue } from "../protocol/messages";
 import { callVerb } from "./call";
 import { imageFile } from "./check";
@@ -55,11 +55,11 @@ export async function updateInstance(
   });
   if (!result.ok) {
     const { error, view } = result;
-    // Nothing is left there, yet only a read may drop a resource: the next update makes it anew.
-    if (!view)
-      throw kept(error, { ...unanswered(instance, owner, incarnation), storeId: before.storeId, state: "lost" });
+    // Nothing was done, or nothing of it is there that is ours: the state stays as it was, and only a read may drop it.
+    if (!view) throw fromShape(error);
     // Somebody else's instance under this id must not be described as ours.
-    throw kept(error, view.incarnation === incarnation ? observed(view) : { ...before, appliedSpec: "" });
+    const ours = view.incarnation === incarnation || view.incarnation === "";
+    throw kept(error, ours ? observed(view, before) : { ...before, appliedSpec: "" });
   }
   const value = instanceValue.safeParse(result.value);
   if (!value.success) {
@@ -69,7 +69,7 @@ export async function updateInstance(
     );
     throw kept(error, { ...before, appliedSpec: "" });
   }
-  return { outs: plain({ ...inputs, ...observed(value.data.instance) }) };
+  return { outs: plain({ ...inputs, ...observed(value.data.instance, before) }) };
 }
 
 /** The observed part of a state. */

@@ -42,7 +42,7 @@ const view: InstanceView = {
   claimedTypeId: 1148,
   cleanup: null,
 };
-const state = (more: Partial<InstanceView> = {}) => ({ ...inputs, ...observed({ ...view, ...more }) });
+const state = (more: Partial<InstanceView> = {}) => ({ ...inputs, ...observed({ ...view, ...more }, view) });
 
 const changed: Record<InputName, unknown> = {
   host: "gpu-2",

@@ -1,9 +1,9 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
+import { FakeHost } from "../fixtures/fake-host";
 import { ProviderProcess, RpcError, stubText } from "../fixtures/provider-process";
-import { freePort, Sshd } from "../fixtures/sshd";
-import { prepared } from "../prepared";
+import { freePort, type Sshd } from "../fixtures/sshd";
 import { requires } from "../requirements";
 
 type Values = Record<string, unknown>;
@@ -17,54 +17,26 @@ requires(
   "sshd",
   "setup",
 )("the dynamic provider", () => {
+  let host: FakeHost;
   let sshd: Sshd;
   let provider: ProviderProcess;
   let inputs: Values;
 
   beforeAll(async () => {
-    sshd = await Sshd.start();
-    const { sha256 } = JSON.parse(
-      readFileSync(join(prepared().consumer, "node_modules/pulumi-vgpu/dist/host/program.json"), "utf8"),
-    );
-    sshd.installFixture(sha256, "fake-host.js");
+    host = await FakeHost.start();
+    sshd = host.sshd;
     provider = await ProviderProcess.start();
   }, 30_000);
   afterAll(async () => {
-    await provider.stop();
-    await sshd.stop();
+    await provider?.stop();
+    await host?.stop();
   });
-
-  const folder = () => join(sshd.dir, "var-lib/fake");
-  const requests = (): Values[] =>
-    readFileSync(join(folder(), "requests"), "utf8")
-      .trim()
-      .split("\n")
-      .map((line) => JSON.parse(line));
-  const held = () => JSON.parse(readFileSync(join(folder(), "trainer-1.instance"), "utf8"));
-  const next = (verb: string, script: object) =>
-    writeFileSync(join(folder(), `next-${verb}.json`), JSON.stringify(script));
-  const connection = (more: Values = {}): Values => ({
-    host: "127.0.0.1",
-    port: sshd.port,
-    privateKey: sshd.privateKey,
-    hostKey: sshd.hostKey(),
-    dialErrorLimit: 1,
-    ...more,
-  });
-  const failedWith = (error: Values, view: unknown) => ({
-    result: {
-      ok: false,
-      warnings: [],
-      error: { message: "it failed", hint: "Do something.", retryable: false, ...error },
-      view,
-    },
-  });
-
   beforeEach(async () => {
-    rmSync(folder(), { recursive: true, force: true });
-    mkdirSync(folder(), { recursive: true });
+    host.forget();
     inputs = await given();
   });
+
+  const connection = (more: Values = {}) => host.connection(more);
 
   async function given(more: Values = {}): Promise<Values> {
     const { inputs: checked, failures } = await provider.check({
@@ -107,11 +79,11 @@ requires(
       storeId: "store-1",
       __provider: await stubText(),
     });
-    expect(requests()).toMatchObject([
+    expect(host.requests()).toMatchObject([
       { verb: "create", instance: "trainer-1", owner: OWNER, adopt: false, incarnation: outs.incarnation },
     ]);
-    expect(requests()[0]).not.toHaveProperty("storeId");
-    expect(requests()[0]?.spec).toEqual({
+    expect(host.requests()[0]).not.toHaveProperty("storeId");
+    expect(host.requests()[0]?.spec).toEqual({
       profile: "NVIDIA L40S-8Q",
       gpu: null,
       vcpus: 2,
@@ -125,16 +97,16 @@ requires(
 
     const read = await provider.read(id, outs);
     expect(read).toEqual({ id, props: outs, inputs: undefined });
-    expect(requests().at(-1)).toMatchObject({ verb: "read", storeId: "store-1", incarnation: outs.incarnation });
+    expect(host.requests().at(-1)).toMatchObject({ verb: "read", storeId: "store-1", incarnation: outs.incarnation });
     expect(await provider.diff(id, read.props, inputs)).toMatchObject({ changes: DIFF_NONE });
 
     await provider.delete(id, outs);
-    expect(requests().at(-1)).toMatchObject({ verb: "delete", storeId: "store-1", incarnation: outs.incarnation });
+    expect(host.requests().at(-1)).toMatchObject({ verb: "delete", storeId: "store-1", incarnation: outs.incarnation });
     expect((await provider.read(id, outs)).id).toBe("");
   });
 
   it("R-05 a create of which nothing is left on the host leaves nothing in state", async () => {
-    next("create", failedWith({ code: "no_capacity", message: "Nothing is free for NVIDIA L40S-8Q on gpu-1." }, null));
+    host.nextFails("create", { code: "no_capacity", message: "Nothing is free for NVIDIA L40S-8Q on gpu-1." }, null);
     const error = await failure(provider.create(inputs));
     expect(error.kept).toBeUndefined();
     expect(error.message).toContain("no_capacity: Nothing is free");
@@ -143,9 +115,9 @@ requires(
 
   it("R-06 a create that leaves something behind keeps the resource, and update finishes it", async () => {
     const { outs } = await provider.create(inputs);
-    const left = held();
+    const left = host.held();
     const view = { ...left, state: "retained", cleanupPending: true };
-    next("create", failedWith({ code: "vgpu_cleanup_pending", details: { claimKept: true } }, view));
+    host.nextFails("create", { code: "vgpu_cleanup_pending", details: { claimKept: true } }, view);
     const error = await failure(provider.create(inputs));
     expect(error.kept).toMatchObject({
       id: "gpu-1/trainer-1",
@@ -163,7 +135,7 @@ requires(
     expect(await provider.diff("gpu-1/trainer-1", kept, inputs)).toMatchObject({ changes: DIFF_SOME, replaces: [] });
     const after = await provider.update("gpu-1/trainer-1", kept, inputs);
     expect(after).toMatchObject({ state: "running", cleanupPending: false, incarnation: kept.incarnation });
-    expect(requests().at(-1)).toMatchObject({
+    expect(host.requests().at(-1)).toMatchObject({
       verb: "update",
       storeId: "store-1",
       owner: OWNER,
@@ -172,26 +144,26 @@ requires(
   });
 
   it("S-04 a create without an answer keeps the resource under the incarnation that was sent", async () => {
-    next("create", { exit: 9 });
+    host.next("create", { exit: 9 });
     const error = await failure(provider.create(inputs));
     expect(error.kept).toMatchObject({
       id: "gpu-1/trainer-1",
       properties: { state: "creating", ownerId: OWNER, appliedSpec: "" },
     });
     expect(error.kept?.reasons[0]).toContain("result_unknown");
-    expect(error.kept?.properties.incarnation).toBe(requests()[0]?.incarnation);
+    expect(error.kept?.properties.incarnation).toBe(host.requests()[0]?.incarnation);
     const kept = error.kept?.properties ?? {};
     expect(await provider.diff("gpu-1/trainer-1", kept, inputs)).toMatchObject({ changes: DIFF_SOME });
     expect(await provider.update("gpu-1/trainer-1", kept, inputs)).toMatchObject({ state: "running" });
-    expect(requests().at(-1)).not.toHaveProperty("storeId");
+    expect(host.requests().at(-1)).not.toHaveProperty("storeId");
   });
 
   it("R-19 somebody else's instance never gets into this state by a failure", async () => {
     await provider.create(inputs);
-    const other = held();
+    const other = host.held();
     const view = { ...other, ownerId: "other/urn", incarnation: "0".repeat(32) };
     for (const code of ["owned_by_other", "already_exists"]) {
-      next("create", failedWith({ code }, view));
+      host.nextFails("create", { code }, view);
       expect((await failure(provider.create(inputs))).kept).toBeUndefined();
     }
   });
@@ -199,29 +171,29 @@ requires(
   it("R-03 a delete that fails is a failure, without a stack", async () => {
     const { id, outs } = await provider.create(inputs);
     const cause = { code: "device_busy", message: "0000:3b:00.4 is open in process 17.", hint: "", retryable: true };
-    next("delete", failedWith({ code: "vgpu_cleanup_pending", message: "trainer-1 is not deleted.", cause }, null));
+    host.nextFails("delete", { code: "vgpu_cleanup_pending", message: "trainer-1 is not deleted.", cause }, null);
     const error = await failure(provider.delete(id, outs));
     expect(error.message).toContain("vgpu_cleanup_pending: trainer-1 is not deleted.");
     expect(error.message).toContain("device_busy: 0000:3b:00.4 is open in process 17.");
-    next("delete", { result: { ok: true, value: { deleted: false } } });
+    host.next("delete", { result: { ok: true, value: { deleted: false } } });
     expect((await failure(provider.delete(id, outs))).message).toContain("protocol_mismatch");
     await provider.delete(id, outs);
   });
 
   it("R-13 drift that a read finds is a change", async () => {
     const { id, outs } = await provider.create(inputs);
-    const before = held();
+    const before = host.held();
     const drifts: Values[] = [
       { state: "stopped" },
       { state: "lost" },
       { typeId: 0 },
       { typeId: 55 },
       { cleanupPending: true },
-      { spec: { ...before.spec, memoryMiB: 512 } },
+      { spec: { ...(before.spec as Values), memoryMiB: 512 } },
       { spec: null },
     ];
     for (const drift of drifts) {
-      writeFileSync(join(folder(), "trainer-1.instance"), JSON.stringify({ ...before, ...drift }));
+      host.hold({ ...before, ...drift });
       const read = await provider.read(id, outs);
       expect(read.id).toBe(id);
       expect(await provider.diff(id, read.props, inputs), JSON.stringify(drift)).toMatchObject({
@@ -239,12 +211,12 @@ requires(
       [{ result: { ok: true, value: {} } }, "protocol_mismatch"],
       [{ result: { ok: true, value: { instance: { instanceId: "trainer-1" } } } }, "protocol_mismatch"],
       [{ result: { ok: true, storeId: "another", value: { instance: null } } }, "store_mismatch"],
-      [failedWith({ code: "store_mismatch" }, null), "store_mismatch"],
-      [failedWith({ code: "not_found" }, null), "not_found"],
-      [failedWith({ code: "a_code_of_tomorrow" }, null), "internal"],
+      [host.failure({ code: "store_mismatch" }, null), "store_mismatch"],
+      [host.failure({ code: "not_found" }, null), "not_found"],
+      [host.failure({ code: "a_code_of_tomorrow" }, null), "internal"],
     ];
     for (const [script, code] of answers) {
-      next("read", script);
+      host.next("read", script);
       expect((await failure(provider.read(id, outs))).message, code).toContain(code);
     }
     const reach = async (more: Values) =>
@@ -257,10 +229,37 @@ requires(
     await provider.delete(id, outs);
   });
 
+  it("S4 an instance whose record is lost is not forgotten", async () => {
+    const { id, outs } = await provider.create(inputs);
+    const lost: Values = {
+      ...host.held(),
+      state: "lost",
+      incarnation: "",
+      ownerId: "",
+      spec: null,
+      cleanupPending: true,
+    };
+    host.hold(lost);
+    expect((await provider.read(id, outs)).props).toMatchObject({
+      state: "lost",
+      incarnation: outs.incarnation,
+      ownerId: OWNER,
+    });
+    host.nextFails("create", { code: "vgpu_cleanup_pending" }, lost);
+    const { kept } = await failure(provider.create(inputs));
+    expect(kept?.properties).toMatchObject({
+      state: "lost",
+      ownerId: OWNER,
+      incarnation: host.requests().at(-1)?.incarnation,
+    });
+    host.nextFails("update", { code: "store_mismatch" }, null);
+    expect((await failure(provider.update(id, outs, inputs))).kept).toBeUndefined();
+  });
+
   it("R-14 an update without an answer keeps what was known and will look again", async () => {
     const { id, outs } = await provider.create(inputs);
     const news = await given({ memory: "2GiB" });
-    next("update", { exit: 1 });
+    host.next("update", { exit: 1 });
     const { kept } = await failure(provider.update(id, outs, news));
     expect(kept).toMatchObject({
       id,
@@ -281,7 +280,7 @@ requires(
     sshd.authorize(sshd.publicKey("newer"));
     try {
       const after = await provider.update(id, outs, news);
-      expect(requests().at(-1)?.spec).toEqual(requests()[0]?.spec);
+      expect(host.requests().at(-1)?.spec).toEqual(host.requests()[0]?.spec);
       await provider.delete(id, after);
     } finally {
       sshd.authorize(before.trim());
@@ -291,15 +290,15 @@ requires(
   it("R-30 nothing is begun for an engine that has gone, and pings stop with it", async () => {
     const orphan = await ProviderProcess.start();
     try {
-      next("create", { delayMs: 12_000 });
+      host.next("create", { delayMs: 12_000 });
       const creating = orphan.create(inputs);
-      while (!existsSync(join(folder(), "requests"))) await new Promise((done) => setTimeout(done, 20));
+      while (!existsSync(join(host.folder, "requests"))) await new Promise((done) => setTimeout(done, 20));
       await orphan.killEngine();
       await creating;
-      const pings = readFileSync(join(folder(), "pings"), "utf8").trim().split("\n");
+      const pings = readFileSync(join(host.folder, "pings"), "utf8").trim().split("\n");
       expect(pings).toHaveLength(1);
       expect((await failure(orphan.create(inputs))).message).toContain("engine that asked for this has gone");
-      expect(requests()).toHaveLength(1);
+      expect(host.requests()).toHaveLength(1);
     } finally {
       await orphan.stop();
     }
@@ -339,7 +338,7 @@ requires(
   }, 30_000);
 
   it("shows progress and warnings with the resource's name before them", async () => {
-    next("create", { lines: [{ type: "progress", text: "QEMU is starting" }], result: undefined });
+    host.next("create", { lines: [{ type: "progress", text: "QEMU is starting" }], result: undefined });
     await provider.create(inputs);
     expect(provider.output).toContain("trainer-1: QEMU is starting\n");
   });
@@ -351,11 +350,11 @@ requires(
     expect(withImage.imageSha256).toMatch(/^[0-9a-f]{64}$/);
     mkdirSync(join(sshd.dir, "var-lib/vgpu"), { recursive: true });
     writeFileSync(join(sshd.dir, "var-lib/vgpu/store.json"), "{}");
-    next("create", failedWith({ code: "not_found", details: { image: withImage.imageSha256 } }, null));
+    host.nextFails("create", { code: "not_found", details: { image: withImage.imageSha256 } }, null);
     const { id, outs } = await provider.create(withImage);
     expect(readdirSync(join(sshd.dir, "var-lib/vgpu/images/incoming"))).toEqual([`${withImage.imageSha256}.img`]);
-    expect(requests().map(({ verb }) => verb)).toEqual(["create", "create"]);
-    expect(requests()[0]?.incarnation).toBe(requests()[1]?.incarnation);
+    expect(host.requests().map(({ verb }) => verb)).toEqual(["create", "create"]);
+    expect(host.requests()[0]?.incarnation).toBe(host.requests()[1]?.incarnation);
 
     writeFileSync(image, "another disk");
     const changed = await given({ image: { file: image } });

@@ -1,6 +1,6 @@
 #!/bin/sh
 # The Debian packages that the simulated GPU host and the tests need. Looks first, so that nothing is asked of the
-# network when all are there. `a|b` is met by either.
+# network when all are there.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 . "$root/scripts/places.sh"
@@ -9,7 +9,6 @@ wanted="
   systemd systemd-sysv dbus
   openssh-server openssh-client sudo passwd
   iproute2 procps util-linux mount
-  libfuse2|libfuse2t64 fuse3
   qemu-system-x86 qemu-utils
   strace
   ca-certificates xz-utils
@@ -17,19 +16,11 @@ wanted="
 
 installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
 
-# The name to install, or nothing if one of the alternatives is there.
-missing_of() {
-  for name in $(echo "$1" | tr '|' ' '); do
-    installed "$name" && return 0
-  done
-  echo "${1%%|*}"
-}
-
 command -v dpkg-query >/dev/null || give_up "this is not Debian (no dpkg-query)" \
   "use Debian 12 or newer, or a machine of a kind close to it; the simulated GPU host is made of the machine's own files"
 
 missing=
-for name in $wanted; do missing="$missing $(missing_of "$name")"; done
+for name in $wanted; do installed "$name" || missing="$missing $name"; done
 missing=$(echo $missing)
 
 if [ -z "$missing" ]; then

@@ -7,7 +7,7 @@ use_node || give_up "no Node $node_major" "run: sh scripts/setup.sh"
 cd "$root"
 
 stamp=node_modules/.pulumi-vgpu-lock
-key=$(cat package-lock.json package.json | sha256sum | cut -c 1-64)
+key=$(sha256sum <package-lock.json | cut -c 1-64)
 if [ "$(cat "$stamp" 2>/dev/null)" = "$key" ]; then
   result "as locked"
   exit 0

@@ -19,7 +19,7 @@ export interface Process {
   /** Handles on VFIO nodes, closed when its last task ends. */
   readonly handles: Handle[];
   /** What the QEMU of this process was told to be. */
-  readonly guest: Guest | undefined;
+  guest: Guest | undefined;
   readonly startedMs: number;
   /** Looking at it fails with this errno. */
   unreadable?: string | undefined;

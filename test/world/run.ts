@@ -69,11 +69,13 @@ export function begin<V extends Verb>(
 ): { actor: Actor; outcome: () => Outcome | undefined } {
   const warnings: string[] = [];
   let outcome: Outcome | undefined;
+  actor.about = (asked as { instance?: string }).instance;
   const request = { protocol: 1, marker: "", verb, ...asked } as unknown as Request;
   const end = (value: unknown, error: VgpuError | undefined) => {
     outcome = { value, error, code: error?.code ?? "", warnings, killed: false };
     sim.actors.delete(actor);
     sim.locks.dropOf(actor);
+    sim.watch?.ended(actor, verb, outcome);
   };
   void runVerb(hostOf(sim, actor, verb, warnings), request).then(
     (value) => end(value, undefined),

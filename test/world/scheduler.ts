@@ -3,6 +3,8 @@ import type { Random } from "./random";
 /** A run of the host program, or anything else that takes steps. Once killed it never takes another. */
 export class Actor {
   killed = false;
+  /** Instance that it works on; undefined when it works on all. */
+  about: string | undefined;
   /** Steps taken so far. */
   steps = 0;
   /** Called before each step; may kill the actor or throw the error that the step fails with. */

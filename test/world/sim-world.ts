@@ -5,6 +5,7 @@ import { Disk, DiskError } from "./disk";
 import { cdevFacts, Kernel, type Process, vfioFacts } from "./kernel";
 import { LockTable, type SimLock } from "./locks";
 import { Random } from "./random";
+import type { Outcome } from "./run";
 import { Actor, Scheduler } from "./scheduler";
 import { simTools } from "./tools";
 
@@ -29,6 +30,8 @@ export interface Watch {
   /** The list of all processes is read. */
   scanned(actor: Actor): void;
   signalled(actor: Actor, process: Process): void;
+  /** A verb has answered. */
+  ended(actor: Actor, verb: string, outcome: Outcome): void;
 }
 
 /** One simulated host: the device model that the simulated host serves, and a disk, processes, units, locks and a clock in memory. */
@@ -46,6 +49,8 @@ export class Sim {
   readonly writers = new Map<number, { readonly actor: Actor; readonly instance: string }>();
   /** Drivers that say the opposite of what they did: `silent` accepts what it does not do, `loud` refuses what it does. */
   readonly liars = new Map<string, "silent" | "loud">();
+  /** How late a child is that writes an attribute or asks systemd; undefined = now and then a little. */
+  childLateMs: number | undefined;
   /** How far the wall clock is off. */
   wallOffMs = 0;
   readonly storeId = "11111111-2222-4333-8444-555555555555";
@@ -247,7 +252,7 @@ export class Sim {
     const end = lock.inherit();
     const child = this.kernel.spawn("");
     this.writers.set(child.pid, { actor, instance: lock.holder.instance });
-    const late = this.random.below(4) === 0 ? this.random.below(4) * 5 : 0;
+    const late = this.childLateMs ?? (this.random.below(4) === 0 ? this.random.below(4) * 5 : 0);
     const write = this.unlessRebooted(late).then(async (): Promise<WriteEnd> => {
       if (this.hardware.find(path)) child.open.push(this.hardwareFacts(path));
       const errno = await this.hardware.write(path, value, { pid: child.pid }).then(
@@ -265,7 +270,7 @@ export class Sim {
   /** The child that asks systemd goes on also when the verb is killed, and may be late. */
   private ask(unit: TransientUnit, lock: SimLock): Promise<StartEnd> {
     const end = lock.inherit();
-    const asked = this.unlessRebooted(this.kernel.systemdSlowMs + this.random.below(3) * 5).then(
+    const asked = this.unlessRebooted(this.kernel.systemdSlowMs + (this.childLateMs ?? this.random.below(3) * 5)).then(
       async (): Promise<StartEnd> => {
         const reason = await this.kernel.startUnit(unit.name, unit.command).finally(end);
         return reason === undefined ? { kind: "started" } : { kind: "refused", reason };

@@ -1,0 +1,64 @@
+import { unitName } from "../../provider/protocol/names";
+import { calm, reconcileLater } from "./calm";
+import type { Observer } from "./observer";
+import { recordOf, run } from "./run";
+import type { Sim } from "./sim-world";
+
+const INSTANCES = "/var/lib/vgpu/instances";
+
+/**
+ * L1: when faults have stopped, one reconcile after the grace leaves nothing claimed without a VM and nothing typed without a claim; the
+ * deletes then leave nothing at all. Answers what is not so. `between` looks at what the reconcile has made.
+ */
+export async function leftAfterwards(sim: Sim, observer: Observer, between: () => void = () => {}): Promise<string[]> {
+  await calm(sim);
+  const { code, error } = await reconcileLater(sim);
+  const left = code === "" ? leftByReconcile(sim, observer) : [`the reconcile fails: ${error?.message}`];
+  between();
+  for (const id of namesIn(sim, INSTANCES)) {
+    const end = await run(sim, "delete", { instance: id });
+    if (end.code !== "") left.push(`delete of ${id} fails: ${end.error?.message}`);
+  }
+  return [...left, ...leftByDeletes(sim, observer)];
+}
+
+function leftByReconcile(sim: Sim, observer: Observer): string[] {
+  const left: string[] = [];
+  const runs = (id: string) => sim.kernel.units.has(unitName(id));
+  for (const [vf, { instance }] of observer.authors) {
+    if (instance !== undefined && !(runs(instance) && recordOf(sim, instance)?.claim?.vf === vf))
+      left.push(`${vf} is typed for ${instance}, without claim and VM`);
+  }
+  for (const id of namesIn(sim, INSTANCES)) {
+    const record = observer.recordOf(id);
+    if (!record) {
+      left.push(`${INSTANCES}/${id} has no readable record`);
+      continue;
+    }
+    if (record.claim && !runs(id)) left.push(`${id} claims ${record.claim.vf} without a VM`);
+    if (!record.claim && runs(id)) left.push(`${id} runs without a claim`);
+    if (record.phase !== "complete" && !record.retained && !runs(id)) left.push(`${id} is never finished`);
+    if (record.cleanup && !record.deleting && !record.retained)
+      left.push(`${id} has a cleanup pending of which nothing is left: ${record.cleanup.message}`);
+    for (const name of namesIn(sim, `${INSTANCES}/${id}`))
+      if (name.endsWith(".part")) left.push(`${INSTANCES}/${id}/${name}`);
+  }
+  for (const vf of namesIn(sim, "/run/vgpu/vf"))
+    if (observer.authors.get(vf)?.instance === undefined) left.push(`a mark of ${vf}, which we did not type`);
+  for (const lock of sim.locks.held.keys()) left.push(`lock ${lock} is held`);
+  return left;
+}
+
+function leftByDeletes(sim: Sim, observer: Observer): string[] {
+  const left: string[] = [];
+  for (const [vf, { instance }] of observer.authors)
+    if (instance !== undefined) left.push(`after the deletes ${vf} is typed for ${instance}`);
+  for (const folder of [INSTANCES, "/run/vgpu/vf", "/run/vgpu/vm"])
+    for (const name of namesIn(sim, folder)) left.push(`after the deletes ${folder}/${name}`);
+  for (const name of namesIn(sim, "/var/lib/vgpu/images"))
+    if (name !== "incoming") left.push(`after the deletes /var/lib/vgpu/images/${name}`);
+  for (const unit of sim.kernel.units.keys()) left.push(`after the deletes ${unit}`);
+  return left;
+}
+
+const namesIn = (sim: Sim, folder: string): string[] => (sim.disk.has(folder) ? sim.disk.list(folder) : []);

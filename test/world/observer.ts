@@ -1,0 +1,235 @@
+import { unitName } from "../../provider/protocol/names";
+import { type InstanceRecord, record as recordSchema } from "../../provider/protocol/record";
+import type { WriteAttempt } from "../simhost/model/log";
+import type { Handle } from "../simhost/model/vf";
+import type { Process } from "./kernel";
+import type { Outcome } from "./run";
+import type { Actor } from "./scheduler";
+import type { Sim, Watch } from "./sim-world";
+
+/** Who gave a virtual function the type that it has; a new object each time. */
+export interface Author {
+  /** Instance that we typed it for; undefined = somebody else. */
+  readonly instance: string | undefined;
+  readonly typeId: number;
+}
+
+type Seen = { readonly text: string; readonly record: InstanceRecord | undefined };
+
+const INSTANCES = "/var/lib/vgpu/instances";
+
+/**
+ * Knows the truth of a simulated host, from outside of the program: who typed what, who has what open, what a power cut would leave.
+ * After each step, and at each attempt to write, it says which invariant does not hold.
+ */
+export class Observer implements Watch {
+  readonly violations: string[] = [];
+  /** Who typed each virtual function that has a type. */
+  readonly authors = new Map<string, Author>();
+  /** Instances whose record somebody changed by hand: what follows from that alone is no fault. */
+  readonly byHand = new Set<string>();
+  /** Called at the first violation. */
+  onViolation: (text: string) => void = () => {};
+  steps = 0;
+  private pending: { attempt: WriteAttempt; instance: string | undefined }[] = [];
+  private records = new Map<string, Seen>();
+  private readonly looks = new WeakMap<Actor, Map<string, Author | undefined>>();
+  private readonly scans = new WeakMap<Actor, number>();
+  private readonly heldSince = new Map<Handle, number>();
+  private diskVersion = -1;
+  private bootId = "";
+
+  constructor(private readonly sim: Sim) {
+    sim.watch = this;
+    sim.hardware.onAttempt = (attempt) => this.attempted(attempt);
+    sim.kernel.onOpen = (process, vf) => this.opened(process, vf);
+    sim.scheduler.afterStep = () => this.check();
+    this.check();
+  }
+
+  looked(actor: Actor, vf: string): void {
+    this.account();
+    const seen = this.looks.get(actor) ?? new Map<string, Author | undefined>();
+    this.looks.set(actor, seen.set(vf, this.authors.get(vf)));
+  }
+
+  scanned(actor: Actor): void {
+    this.scans.set(actor, this.steps);
+  }
+
+  /** A process of somebody else has opened a device. */
+  held(handle: Handle): void {
+    this.heldSince.set(handle, this.steps);
+  }
+
+  signalled(actor: Actor, { pid, unit }: Process): void {
+    const ours = actor.about === undefined ? unit.startsWith("vgpu-vm-") : unit === unitName(actor.about);
+    if (!ours) this.found("S5", `${actor.name} signals pid ${pid} of ${unit || "somebody else"}`);
+  }
+
+  ended(actor: Actor, verb: string, { code, value, error }: Outcome): void {
+    this.account();
+    const id = actor.about ?? "";
+    if (/TypeError|RangeError|ReferenceError/.test(error?.message ?? ""))
+      this.found("BUG", `${verb}: ${error?.message}`);
+    if (verb === "delete" && code === "" && !(value as { stale: boolean }).stale) {
+      for (const [vf, author] of this.authors)
+        if (author.instance === id) this.found("S6", `delete of ${id} is done, and ${vf} is still typed for it`);
+      if (this.sim.kernel.units.has(unitName(id))) this.found("S6", `delete of ${id} is done, and its unit is there`);
+    }
+  }
+
+  /** Each step. */
+  check(): void {
+    this.steps++;
+    this.account();
+    const { disk, kernel } = this.sim;
+    const changed = disk.version !== this.diskVersion;
+    if (changed) {
+      this.diskVersion = disk.version;
+      this.compareRecords();
+    }
+    for (const unit of kernel.units.values()) {
+      const id = /^vgpu-vm-(.*)\.service$/.exec(unit.name)?.[1] ?? "";
+      const seen = this.records.get(id);
+      if (this.byHand.has(id) || (seen && !seen.record)) continue;
+      if (seen?.record?.claim?.vf !== unit.vf)
+        this.found("OWN", `${unit.name} has ${unit.vf}, which its record does not claim`);
+    }
+    for (const [vf, author] of this.authors) {
+      if (author.instance === undefined) continue;
+      const text = disk.has(`/run/vgpu/vf/${vf}`) ? disk.read(`/run/vgpu/vf/${vf}`) : "{}";
+      const mark = JSON.parse(text) as { instance?: string; typeId?: number };
+      if (mark.instance !== author.instance || mark.typeId !== author.typeId)
+        this.found("MARK", `${vf} is typed for ${author.instance}, its mark says ${text}`);
+    }
+  }
+
+  /** The record of an instance as the program would read it; undefined when there is none or it is broken. */
+  recordOf(id: string): InstanceRecord | undefined {
+    return this.records.get(id)?.record;
+  }
+
+  ids(): string[] {
+    return [...this.records.keys()];
+  }
+
+  isCurrent({ claim, machineId }: InstanceRecord): boolean {
+    return claim?.bootId === this.sim.kernel.bootId && machineId === this.sim.machineId;
+  }
+
+  private found(rule: string, text: string): void {
+    const line = `${rule}: ${text}`;
+    if (this.violations.length === 0) this.onViolation(line);
+    this.violations.push(line);
+  }
+
+  /** Notes what became of attempts that were open. */
+  private account(): void {
+    const { hardware, kernel } = this.sim;
+    if (kernel.bootId !== this.bootId) {
+      this.bootId = kernel.bootId;
+      this.authors.clear();
+      this.pending = [];
+    }
+    if (this.pending.length === 0) return;
+    for (const { attempt, instance } of this.pending) {
+      if (attempt.result !== "ok") continue;
+      if (attempt.typeAfter === 0) this.authors.delete(attempt.vf);
+      else this.authors.set(attempt.vf, { instance, typeId: attempt.typeAfter });
+    }
+    this.pending = this.pending.filter(({ attempt }) => attempt.result === "pending");
+    for (const vf of hardware.functions) if (vf.typeId === 0) this.authors.delete(vf.address);
+  }
+
+  private attempted(attempt: WriteAttempt): void {
+    this.account();
+    const { sim } = this;
+    const vf = sim.hardware.functionAt(attempt.vf);
+    if (!vf || !attempt.path.endsWith("/current_vgpu_type")) return;
+    const by = attempt.caller.foreign ? undefined : sim.writers.get(attempt.caller.pid);
+    this.pending.push({ attempt, instance: by?.instance });
+    if (attempt.caller.foreign) return;
+    if (!by) {
+      this.found("S7", `nobody known writes ${attempt.value} to ${attempt.vf}`);
+      return;
+    }
+    const what = `${by.actor.name} of ${by.instance} writes ${attempt.value} to ${attempt.vf}`;
+
+    for (const unit of sim.kernel.units.values())
+      if (unit.vf === attempt.vf) this.found("S1", `${what}, and ${unit.name} is ${unit.state} with it`);
+    for (const handle of vf.holders()) {
+      // What opens a device after it was looked for cannot be known; the driver refuses then.
+      const known = (this.heldSince.get(handle) ?? -1) < (this.scans.get(by.actor) ?? 0);
+      if (known) this.found("S1", `${what}, and pid ${handle.pid} has it open`);
+    }
+    if (attempt.value !== "0" && !this.byHand.has(by.instance) && !this.isClaimDurable(by.instance, attempt))
+      this.found("S3", `${what}, and a power cut may leave no claim on it`);
+    const author = this.authors.get(attempt.vf);
+    const seen = this.looks.get(by.actor)?.get(attempt.vf);
+    if (author && author.instance === undefined && seen === author && by.actor.name !== "release")
+      this.found("S7", `${what}, which somebody else typed`);
+  }
+
+  private isClaimDurable(id: string, { vf, value }: WriteAttempt): boolean {
+    const text = this.sim.disk.durable(`${INSTANCES}/${id}/record.json`);
+    const record = text === undefined ? undefined : understand(text);
+    return (
+      record !== undefined && this.isCurrent(record) && record.claim?.vf === vf && String(record.claim.typeId) === value
+    );
+  }
+
+  private opened({ unit, pid }: Process, vf: string): void {
+    this.account();
+    const author = this.authors.get(vf);
+    if (author?.instance !== undefined && unitName(author.instance) !== unit)
+      this.found("OWN", `${unit || `pid ${pid}`} opens ${vf}, which is typed for ${author.instance}`);
+  }
+
+  private compareRecords(): void {
+    const { disk } = this.sim;
+    const before = this.records;
+    this.records = new Map();
+    const names = disk.has(INSTANCES) ? disk.list(INSTANCES).filter((name) => !name.startsWith(".")) : [];
+    for (const id of names) {
+      const path = `${INSTANCES}/${id}/record.json`;
+      if (!disk.has(path)) continue;
+      const text = disk.read(path);
+      const known = before.get(id);
+      this.records.set(id, known?.text === text ? known : { text, record: understand(text) });
+    }
+    for (const [id, { record }] of before) {
+      const now = this.records.get(id);
+      if (!record || now?.record === record || this.byHand.has(id)) continue;
+      this.compare(record, now);
+    }
+    this.checkClaims();
+  }
+
+  private compare(before: InstanceRecord, now: Seen | undefined): void {
+    const { id, claim } = before;
+    const kept = now && (!now.record || now.record.claim?.vf === claim?.vf);
+    if (claim && this.isCurrent(before) && !kept && this.authors.get(claim.vf)?.instance === id)
+      this.found("S3", `the claim of ${id} is dropped, and ${claim.vf} is still typed for it`);
+    if (!now && before.phase === "complete" && !before.deleting && !before.retained)
+      this.found("S6", `the record of ${id} is gone, and nobody deletes it`);
+  }
+
+  private checkClaims(): void {
+    const owners = new Map<string, string>();
+    for (const [id, { record }] of this.records) {
+      if (!record?.claim || !this.isCurrent(record) || this.byHand.has(id)) continue;
+      const other = owners.get(record.claim.vf);
+      if (other !== undefined) this.found("S2", `${other} and ${id} both claim ${record.claim.vf}`);
+      owners.set(record.claim.vf, id);
+    }
+  }
+}
+
+function understand(text: string): InstanceRecord | undefined {
+  try {
+    return recordSchema.parse(JSON.parse(text));
+  } catch {
+    return undefined;
+  }
+}

@@ -27,3 +27,6 @@ export const plainText = (max: number) =>
 
 /** Name of the transient unit that holds one VM. */
 export const unitName = (id: string) => `vgpu-vm-${id}.service`;
+
+/** Name of an mdev, as sysfs writes it. */
+export const mdevUuid = z.string().regex(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/, "a UUID in lower case");

@@ -12,25 +12,40 @@ export interface Handles {
   readonly unreadable: readonly string[];
 }
 
+/** One device to look for in open files. */
+export interface Subject {
+  readonly name: string;
+  /** Its folder in sysfs, where its VFIO nodes are told. */
+  readonly folder: string;
+  /** Files of the driver in which a write about it would hang. */
+  readonly written: readonly string[];
+}
+
+export const subjectOf = (vf: string): Subject => ({ name: vf, folder: `${PCI}/${vf}`, written: [typeFileOf(vf)] });
+
 interface Target {
-  readonly vf: string;
+  readonly name: string;
   readonly path: string;
   readonly role: "holder" | "writer";
   readonly facts: FileFacts;
 }
 
+/** Who has virtual functions open, by their addresses. */
+export const scanHandles = (host: Host, vfs: readonly string[]): Promise<Map<string, Handles>> =>
+  scanSubjects(host, vfs.map(subjectOf));
+
 /**
- * Looks through the open files of every task of every process, once, for several virtual functions. Threads are asked too: one
- * may outlive the leader of its group and keep the device. Names say nothing, only device and inode numbers do.
+ * Looks through the open files of every task of every process, once, for several devices. Threads are asked too: one may outlive
+ * the leader of its group and keep the device. Names say nothing, only device and inode numbers do.
  */
-export async function scanHandles(host: Host, vfs: readonly string[]): Promise<Map<string, Handles>> {
-  const found = new Map(vfs.map((vf) => [vf, { holders: [], writers: [], unreadable: [] } as Mutable]));
+export async function scanSubjects(host: Host, subjects: readonly Subject[]): Promise<Map<string, Handles>> {
+  const found = new Map(subjects.map(({ name }) => [name, { holders: [], writers: [], unreadable: [] } as Mutable]));
   const targets: Target[] = [];
-  for (const vf of vfs) {
+  for (const subject of subjects) {
     try {
-      targets.push(...(await targetsOf(host, vf)));
+      targets.push(...(await targetsOf(host, subject)));
     } catch (error) {
-      found.get(vf)?.unreadable.push(`the nodes of ${vf}: ${textOf(error)}`);
+      found.get(subject.name)?.unreadable.push(`the nodes of ${subject.name}: ${textOf(error)}`);
     }
   }
   const everywhere = (text: string) => {
@@ -43,7 +58,7 @@ export async function scanHandles(host: Host, vfs: readonly string[]): Promise<M
           for (const target of targets) {
             if (!isSame(open, target.facts)) continue;
             found
-              .get(target.vf)
+              .get(target.name)
               ?.[target.role === "holder" ? "holders" : "writers"].push(`pid ${pid} (${target.path})`);
           }
         }
@@ -61,25 +76,27 @@ interface Mutable {
   readonly unreadable: string[];
 }
 
-/** Both kinds of VFIO node, and the type file. */
-async function targetsOf(host: Host, vf: string): Promise<Target[]> {
+/** Both kinds of VFIO node, and the files that are written. */
+async function targetsOf(host: Host, { name, folder, written }: Subject): Promise<Target[]> {
   const targets: Target[] = [];
-  for (const path of await vfioNodes(host, vf)) {
+  for (const path of await vfioNodes(host, folder)) {
     const facts = await factsIfThere(host, path);
-    if (facts) targets.push({ vf, path, role: "holder", facts });
+    if (facts) targets.push({ name, path, role: "holder", facts });
   }
-  const type = await factsIfThere(host, typeFileOf(vf));
-  if (type) targets.push({ vf, path: typeFileOf(vf), role: "writer", facts: type });
+  for (const path of written) {
+    const facts = await factsIfThere(host, path);
+    if (facts) targets.push({ name, path, role: "writer", facts });
+  }
   return targets;
 }
 
 /** `/dev/vfio/<group>`, and `/dev/vfio/devices/vfioN` where the kernel has per-device nodes. */
-export async function vfioNodes(host: Host, vf: string): Promise<string[]> {
+async function vfioNodes(host: Host, folder: string): Promise<string[]> {
   const nodes: string[] = [];
-  const group = await groupNode(host, vf);
+  const group = await groupNode(host, folder);
   if (group) nodes.push(group);
   try {
-    for (const name of await host.files.list(`${PCI}/${vf}/vfio-dev`)) nodes.push(`/dev/vfio/devices/${name}`);
+    for (const name of await host.files.list(`${folder}/vfio-dev`)) nodes.push(`/dev/vfio/devices/${name}`);
   } catch (error) {
     if (!isGone(error)) throw error;
   }
@@ -87,9 +104,9 @@ export async function vfioNodes(host: Host, vf: string): Promise<string[]> {
 }
 
 /** `/dev/vfio/<group>` of a device; undefined when it is in no IOMMU group. */
-export async function groupNode(host: Host, vf: string): Promise<string | undefined> {
+async function groupNode(host: Host, folder: string): Promise<string | undefined> {
   try {
-    return `/dev/vfio/${(await host.files.target(`${PCI}/${vf}/iommu_group`)).split("/").at(-1)}`;
+    return `/dev/vfio/${(await host.files.target(`${folder}/iommu_group`)).split("/").at(-1)}`;
   } catch (error) {
     if (isGone(error)) return undefined;
     throw error;
@@ -115,5 +132,20 @@ export function useOf(handles: Handles): string | undefined {
   if (handles.holders.length > 0) return `held open by ${[...new Set(handles.holders)].join(", ")}`;
   if (handles.writers.length > 0) return `being written by ${[...new Set(handles.writers)].join(", ")}`;
   if (handles.unreadable.length > 0) return `not shown to be unused: ${handles.unreadable.slice(0, 3).join("; ")}`;
+  return undefined;
+}
+
+/** Why a device is in use, or undefined. */
+export async function inUse(host: Host, subject: Subject): Promise<string | undefined> {
+  const handles = (await scanSubjects(host, [subject])).get(subject.name);
+  if (!handles) return "not looked at";
+  const use = useOf(handles);
+  if (use !== undefined) return use;
+  try {
+    const group = await groupNode(host, subject.folder);
+    if (group && (await host.processes.groupBusy(group))) return `the kernel says that ${group} is in use`;
+  } catch (error) {
+    return `not shown to be unused: ${textOf(error)}`;
+  }
   return undefined;
 }

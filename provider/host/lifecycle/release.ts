@@ -1,21 +1,20 @@
 import { VgpuError } from "../../protocol/errors";
 import type { Claim, InstanceRecord, Vmm } from "../../protocol/record";
-import { clearOnce } from "../devices/clear";
-import { readType, type TypeNow } from "../devices/discovery";
-import { type Handles, scanHandles } from "../devices/handles";
+import { type DeviceName, nameOf } from "../devices/device";
+import type { TypeNow } from "../devices/discovery";
+import { claimedDevice, deviceOf, requireKnown } from "../devices/frameworks";
+import type { Handles } from "../devices/handles";
 import type { Host } from "../host";
 import { take, under, vfLock } from "../store/locks";
-import { type Mark, readMark, removeMark } from "../store/marks";
+import type { Mark } from "../store/marks";
 import { saveRecord, strictRecords } from "../store/records";
 import type { Held } from "../world/world";
 import { claimantLiveness, type Liveness, ownLiveness } from "./liveness";
 
 /** What an instance holds, by its claim or by a mark that outlived the claim. */
-export interface Holding {
+export interface Holding extends DeviceName {
   readonly instance: string;
   readonly vmm: Vmm | null;
-  readonly vf: string;
-  readonly typeId: number;
   /** Made in this boot on this machine. */
   readonly current: boolean;
 }
@@ -35,10 +34,9 @@ export type ReleaseVerdict =
   | { readonly act: "ask" };
 
 /** Steps 1 to 4 of a release, from what was seen. */
-export function releaseVerdict(
-  { instance, vf, typeId, current }: Holding,
-  { own, handles, now, mark }: ReleaseFacts,
-): ReleaseVerdict {
+export function releaseVerdict(holding: Holding, { own, handles, now, mark }: ReleaseFacts): ReleaseVerdict {
+  const { instance, typeId, current } = holding;
+  const vf = nameOf(holding);
   if (own.answer !== "dead") {
     return keep(
       "vmm_exit_timeout",
@@ -75,17 +73,11 @@ function keep(code: ConstructorParameters<typeof VgpuError>[0], message: string)
 export async function releaseClaim(host: Host, record: InstanceRecord): Promise<InstanceRecord> {
   const { claim } = record;
   if (!claim) return record;
-  if (claim.framework !== "vendor-vfio") {
-    throw new VgpuError(
-      "inventory_ambiguous",
-      `The claim of ${record.id} has framework "${claim.framework}", which this program does not know.`,
-    );
-  }
+  requireKnown(record.id, claim);
   const holding: Holding = {
     instance: record.id,
     vmm: record.vmm,
-    vf: claim.vf,
-    typeId: claim.typeId,
+    ...claimedDevice(claim),
     current: isCurrent(host, claim, record.machineId),
   };
   return releaseHolding(host, holding, () => saveRecord(host, { ...record, claim: null, vmm: null }));
@@ -95,7 +87,7 @@ export function isCurrent(host: Host, claim: Claim, machineId: string): boolean 
   return claim.bootId === host.bootId && machineId === host.machineId;
 }
 
-/** Releases one virtual function. `forget` makes it durable that it is no longer held; it runs under the lock, after the mark has gone. */
+/** Releases one device. `forget` makes it durable that it is no longer held; it runs under the lock, after the mark has gone. */
 export async function releaseHolding<T>(host: Host, holding: Holding, forget: () => Promise<T>): Promise<T> {
   const { vf, instance } = holding;
   return under(takeVf(host, vf, instance), async (lock) => {
@@ -104,7 +96,7 @@ export async function releaseHolding<T>(host: Host, holding: Holding, forget: ()
       const attempt = await tryRelease(host, holding, lock);
       if (attempt.done) {
         // In this order: the other way round a crash in between leaves a mark that lies.
-        await removeMark(host, vf, instance);
+        await deviceOf(host, holding).unmark(instance);
         return forget();
       }
       if ((await host.clock.uptimeMs()) >= until) throw attempt.error;
@@ -127,23 +119,20 @@ type Attempt = { readonly done: true } | { readonly done: false; readonly error:
 
 /** One try, from the first step on. Throws what waiting cannot mend. */
 async function tryRelease(host: Host, holding: Holding, lock: Held): Promise<Attempt> {
-  const { vf, instance, typeId } = holding;
+  const { instance, typeId } = holding;
+  const [device, vf] = [deviceOf(host, holding), nameOf(holding)];
   const own = await ownLiveness(host, instance, holding.vmm);
-  const handles = (await scanHandles(host, [vf])).get(vf) ?? {
-    holders: [],
-    writers: [],
-    unreadable: ["not looked at"],
-  };
-  const now = await readType(host, vf);
-  const mark = await readMark(host, vf);
+  const handles = await device.handles();
+  const now = await device.now();
+  const mark = await device.mark();
   const verdict = releaseVerdict(holding, { own, handles, now, mark });
   if (verdict.act === "keep") throw verdict.error;
   if (verdict.act === "drop") return dropped(host, verdict.warning);
 
-  const others = await othersVerdict(host, vf, instance);
-  if (others.act === "drop") return dropped(host, others.warning);
+  const others = device.reused ? await othersVerdict(host, holding.vf, instance) : undefined;
+  if (others?.act === "drop") return dropped(host, others.warning);
 
-  const end = await clearOnce(host, vf, { typeId, mark }, lock);
+  const end = await device.clear({ typeId, mark }, lock);
   switch (end.kind) {
     case "cleared":
       return { done: true };
@@ -152,7 +141,7 @@ async function tryRelease(host: Host, holding: Holding, lock: Held): Promise<Att
     case "in use":
       return { done: false, error: new VgpuError("device_busy", `${vf} of ${instance} is in use: ${end.reason}.`) };
     case "hangs":
-      throw new VgpuError("device_busy", `The write of 0 to ${vf} hangs in the driver (pid ${end.pid}).`);
+      throw new VgpuError("device_busy", `The write that clears ${vf} hangs in the driver (pid ${end.pid}).`);
     case "refused":
       return { done: false, error: refusal(vf, instance, end.errno, end.reads) };
   }
@@ -165,7 +154,10 @@ function dropped(host: Host, warning: string | undefined): Attempt {
 
 function refusal(vf: string, instance: string, errno: string | undefined, reads: string): VgpuError {
   return errno === undefined
-    ? new VgpuError("device_verify_failed", `The driver accepted 0 for ${vf} of ${instance}, but it reads ${reads}.`)
+    ? new VgpuError(
+        "device_verify_failed",
+        `The driver accepted the clearing of ${vf} of ${instance}, but it reads ${reads}.`,
+      )
     : new VgpuError("device_busy", `The driver refuses to clear ${vf} of ${instance} (${errno}); it reads ${reads}.`);
 }
 

@@ -1,0 +1,19 @@
+import type { Host } from "../../host";
+import { readMark, removeMark } from "../../store/marks";
+import { clearOnce } from "../clear";
+import type { Device } from "../device";
+import { readType } from "../discovery";
+import { scanHandles } from "../handles";
+
+/** A virtual function: the same one serves many instances, one after the other. */
+export function vendorDevice(host: Host, vf: string): Device {
+  return {
+    reused: true,
+    handles: async () =>
+      (await scanHandles(host, [vf])).get(vf) ?? { holders: [], writers: [], unreadable: ["not looked at"] },
+    now: () => readType(host, vf),
+    mark: () => readMark(host, vf),
+    clear: (expected, lock) => clearOnce(host, vf, expected, lock),
+    unmark: (instance) => removeMark(host, vf, instance),
+  };
+}

@@ -1,0 +1,54 @@
+import type * as z from "zod";
+import { VgpuError } from "../../protocol/errors";
+import type { Host } from "../host";
+import { isGone, textOf } from "../world/world";
+import { ensureFolder, listIfThere, replaceFile, unlinkIfThere } from "./atomic";
+
+/** Marks of one kind of device, in `/run`: whom a device was made for, by name of the device. */
+export interface MarkFolder<T> {
+  /** One of an earlier boot says nothing. Throws when it cannot be understood. */
+  read(host: Host, name: string): Promise<T | undefined>;
+  /** Devices that have a mark. */
+  names(host: Host): Promise<string[]>;
+  write(host: Host, name: string, mark: T): Promise<void>;
+  /** Removes a mark if it names this instance. The caller holds the device's lock. */
+  remove(host: Host, name: string, instance: string): Promise<void>;
+}
+
+export function markFolder<T extends { readonly instance: string; readonly bootId: string }>(
+  folder: string,
+  names: z.ZodType<string>,
+  schema: z.ZodType<T>,
+): MarkFolder<T> {
+  const unreadable = (name: string, reason: string) =>
+    new VgpuError("inventory_ambiguous", `The mark ${folder}/${name} cannot be read: ${reason}.`);
+
+  async function read(host: Host, name: string): Promise<T | undefined> {
+    let text: string;
+    try {
+      text = await host.files.read(`${folder}/${name}`);
+    } catch (error) {
+      if (isGone(error)) return undefined;
+      throw unreadable(name, textOf(error));
+    }
+    try {
+      const mark = schema.parse(JSON.parse(text));
+      return mark.bootId === host.bootId ? mark : undefined;
+    } catch {
+      throw unreadable(name, "it is not a mark");
+    }
+  }
+
+  return {
+    read,
+    names: async (host) =>
+      (await listIfThere(host.files, folder)).filter((name) => names.safeParse(name).success).sort(),
+    write: async (host, name, mark) => {
+      await ensureFolder(host.files, folder);
+      await replaceFile(host.files, `${folder}/${name}`, JSON.stringify(mark));
+    },
+    remove: async (host, name, instance) => {
+      if ((await read(host, name))?.instance === instance) await unlinkIfThere(host.files, `${folder}/${name}`);
+    },
+  };
+}

@@ -1,8 +1,9 @@
 import { toShape, VgpuError } from "../../protocol/errors";
 import type { InstanceRecord } from "../../protocol/record";
+import { nameOf } from "../devices/device";
+import { claimedDevice } from "../devices/frameworks";
 import type { Host } from "../host";
 import { instanceLock, take, under } from "../store/locks";
-import { readMark } from "../store/marks";
 import { ownRecord, saveRecord } from "../store/records";
 import { stopVmm } from "../vmm/stop";
 import { textOf } from "../world/world";
@@ -57,19 +58,16 @@ async function clearLeftovers(host: Host, id: string): Promise<void> {
   }
 }
 
-/** Releases every virtual function that was typed for this instance, also where no claim tells of it any more. */
+/** Releases every device that was made for this instance, also where no claim tells of it any more. */
 async function releaseMarked(host: Host, id: string): Promise<void> {
-  for (const vf of (await leftoversOf(host, id)).marked) {
-    const mark = await readMark(host, vf);
-    if (mark?.instance !== id) continue;
-    await releaseHolding(host, { instance: id, vmm: null, vf, typeId: mark.typeId, current: true }, async () => {});
-  }
+  for (const device of (await leftoversOf(host, id)).devices)
+    await releaseHolding(host, { ...device, vmm: null, current: true }, async () => {});
 }
 
 async function cleanupPending(host: Host, record: InstanceRecord, cause: unknown): Promise<VgpuError> {
   const vf = record.claim?.vf;
-  const what = vf
-    ? `virtual function ${vf} of instance ${record.id} is still assigned`
+  const what = record.claim
+    ? `${nameOf(claimedDevice(record.claim))} of instance ${record.id} is still assigned`
     : `instance ${record.id} is not removed`;
   const error = new VgpuError("vgpu_cleanup_pending", `The delete is not finished: ${what}.`, {
     cause,

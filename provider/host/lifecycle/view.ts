@@ -2,11 +2,12 @@ import { VgpuError } from "../../protocol/errors";
 import { unitName } from "../../protocol/names";
 import type { InstanceRecord } from "../../protocol/record";
 import type { InstanceView, State } from "../../protocol/view";
-import { readType } from "../devices/discovery";
+import { nameOf } from "../devices/device";
+import { claimedDevice, deviceOf } from "../devices/frameworks";
 import type { Host } from "../host";
-import { markedVfs, readMark } from "../store/marks";
 import { isBeingRemoved } from "../store/records";
 import { type Liveness, ownLiveness } from "./liveness";
+import { type Marked, markedFor } from "./marked";
 import { isCurrent } from "./release";
 
 /** What is true of an instance now. Unknown liveness is an error, not a state. */
@@ -53,36 +54,47 @@ function stateOf(record: InstanceRecord, { answer, reason }: Liveness): State {
 async function observedType(host: Host, record: InstanceRecord): Promise<number> {
   const { claim } = record;
   if (!claim || !isCurrent(host, claim, record.machineId)) return 0;
-  const now = await readType(host, claim.vf);
+  const device = { instance: record.id, ...claimedDevice(claim) };
+  const now = await deviceOf(host, device).now();
   if (now.kind === "unreadable") {
-    throw new VgpuError("discovery_failed", `The type of ${claim.vf} of ${record.id} cannot be read: ${now.reason}.`);
+    throw new VgpuError(
+      "discovery_failed",
+      `The type of ${nameOf(device)} of ${record.id} cannot be read: ${now.reason}.`,
+    );
   }
   return now.kind === "type" ? now.typeId : 0;
 }
 
 /** What is left on the host of an instance that has no record. */
 export interface Leftovers {
+  /** Names of {@link Leftovers.devices}. */
   readonly marked: readonly string[];
+  /** Devices that are marked for it. */
+  readonly devices: readonly Marked[];
   readonly unit: boolean;
   readonly files: boolean;
 }
 
 /** Throws when any of it cannot be told. */
 export async function leftoversOf(host: Host, id: string): Promise<Leftovers> {
-  const marked: string[] = [];
-  for (const vf of await markedVfs(host)) if ((await readMark(host, vf))?.instance === id) marked.push(vf);
+  const devices = await markedFor(host, id);
   const liveness = await ownLiveness(host, id, null);
   if (liveness.answer === "ambiguous") {
     throw new VgpuError("liveness_ambiguous", `It cannot be told whether ${unitName(id)} runs: ${liveness.reason}.`);
   }
-  return { marked, unit: liveness.answer === "live", files: await isBeingRemoved(host.files, id) };
+  return {
+    devices,
+    marked: devices.map(nameOf),
+    unit: liveness.answer === "live",
+    files: await isBeingRemoved(host.files, id),
+  };
 }
 
 /** The view of an instance without a record; undefined when positively nothing of it is left. */
 export async function lostView(host: Host, id: string): Promise<InstanceView | undefined> {
-  const { marked, unit, files } = await leftoversOf(host, id);
-  if (marked.length === 0 && !unit && !files) return undefined;
-  return { ...emptyView(host, id), vfAddress: marked[0] ?? "" };
+  const { devices, unit, files } = await leftoversOf(host, id);
+  if (devices.length === 0 && !unit && !files) return undefined;
+  return { ...emptyView(host, id), vfAddress: devices[0]?.vf ?? "", mdevUuid: devices[0]?.mdevUuid ?? "" };
 }
 
 /** Something of an instance is there, and more cannot be said. */

@@ -1,0 +1,23 @@
+import type { DeviceName } from "../devices/device";
+import type { Host } from "../host";
+import { markedVfs, readMark } from "../store/marks";
+import { mdevMarks } from "../store/mdev-marks";
+
+/** A device that we made for an instance in this boot, whatever that instance's record says now. */
+export interface Marked extends DeviceName {
+  readonly instance: string;
+}
+
+/** Every device with a mark of this instance. Throws when any mark cannot be understood. */
+export async function markedFor(host: Host, instance: string): Promise<Marked[]> {
+  const all: Marked[] = [];
+  for (const vf of await markedVfs(host)) {
+    const mark = await readMark(host, vf);
+    if (mark?.instance === instance) all.push({ instance, vf, typeId: mark.typeId });
+  }
+  for (const mdevUuid of await mdevMarks.names(host)) {
+    const mark = await mdevMarks.read(host, mdevUuid);
+    if (mark?.instance === instance) all.push({ instance, vf: mark.vf, typeId: mark.typeId, mdevUuid });
+  }
+  return all;
+}

@@ -8,39 +8,39 @@ export interface JumpHostArgs {
   /** Host name or IP address. */
   host: pulumi.Input<string>;
   /** TCP port, 1 to 65535. Default 22. */
-  port?: pulumi.Input<number>;
+  port?: pulumi.Input<number> | undefined;
   /** User to log in as. Default: `VGPU_USER`, the config value `vgpu:user`, `root`. Another user than root needs `sudo`. */
-  user?: pulumi.Input<string>;
+  user?: pulumi.Input<string> | undefined;
   /**
    * Private key: OpenSSH, PKCS#1, SEC1 or PKCS#8, with or without a passphrase. Kept as a secret. Without it, or when the
    * server refuses it, follow `VGPU_PRIVATE_KEY`, the config value `vgpu:privateKey`, the SSH agent and `~/.ssh/id_*`.
    */
-  privateKey?: pulumi.Input<string>;
+  privateKey?: pulumi.Input<string> | undefined;
   /** Passphrase of the private key. Kept as a secret. */
-  privateKeyPassword?: pulumi.Input<string>;
+  privateKeyPassword?: pulumi.Input<string> | undefined;
   /** Password to log in with. Kept as a secret. */
-  password?: pulumi.Input<string>;
+  password?: pulumi.Input<string> | undefined;
   /** Absolute path of the SSH agent's socket. Default: `SSH_AUTH_SOCK`. */
-  agentSocketPath?: pulumi.Input<string>;
+  agentSocketPath?: pulumi.Input<string> | undefined;
   /**
    * The server's public key (`"ssh-ed25519 AAAA…"`, several on several lines), its fingerprint (`"SHA256:…"`), or
    * `"insecure-accept-any"`, which switches the check off and warns on every run. Default: known_hosts decides.
    */
-  hostKey?: pulumi.Input<string>;
+  hostKey?: pulumi.Input<string> | undefined;
   /** A known_hosts file: its path or its text. Default: `~/.ssh/known_hosts` and `/etc/ssh/ssh_known_hosts`. */
-  knownHosts?: pulumi.Input<string>;
+  knownHosts?: pulumi.Input<string> | undefined;
   /** How often a connection is tried when the network fails, 1 to 1000. Default 10. */
-  dialErrorLimit?: pulumi.Input<number>;
+  dialErrorLimit?: pulumi.Input<number> | undefined;
   /** Longest time in seconds that one try of one hop may take, 1 to 600. Default 15. */
-  perDialTimeout?: pulumi.Input<number>;
+  perDialTimeout?: pulumi.Input<number> | undefined;
 }
 
 /** How to reach the GPU host by SSH. */
 export interface ConnectionArgs extends Omit<JumpHostArgs, "host"> {
   /** Address of the host. Default: the resource's `host`. */
-  host?: pulumi.Input<string>;
+  host?: pulumi.Input<string> | undefined;
   /** Jump hosts, from here outwards; each has its own key, host key and credentials. */
-  proxy?: pulumi.Input<pulumi.Input<JumpHostArgs> | pulumi.Input<JumpHostArgs>[]>;
+  proxy?: pulumi.Input<pulumi.Input<JumpHostArgs> | pulumi.Input<JumpHostArgs>[]> | undefined;
 }
 
 /** Where the VM's disk comes from. */
@@ -65,13 +65,13 @@ export interface VgpuInstanceArgs {
    *
    * @throws `host_unreachable`, `host_key_mismatch`, `auth_failed`, `sudo_refused`
    */
-  connection?: pulumi.Input<ConnectionArgs>;
+  connection?: pulumi.Input<ConnectionArgs> | undefined;
   /**
    * Instance id on the host: 1 to 40 of a-z, 0-9 and inner dashes. Default: the resource's name. Changing it replaces the VM.
    *
    * @throws `owned_by_other`, `already_exists`
    */
-  name?: pulumi.Input<string>;
+  name?: pulumi.Input<string> | undefined;
   /**
    * vGPU profile by its exact name, for example `"NVIDIA L40S-8Q"`; `"L40S-8Q"` does where it is unambiguous. Changing it
    * restarts the VM on another vGPU.
@@ -80,30 +80,30 @@ export interface VgpuInstanceArgs {
    */
   profile: pulumi.Input<string>;
   /** PCI address of the GPU to stay on, such as `"0000:3b:00.0"`. Default: any. Changing it restarts the VM. */
-  gpu?: pulumi.Input<string>;
+  gpu?: pulumi.Input<string> | undefined;
   /** Virtual CPUs, 1 to 1024. Changing it restarts the VM. */
   vcpus: pulumi.Input<number>;
   /** Memory, binary: `"32GiB"`, `"32Gi"`, `"512MiB"`. Changing it restarts the VM. */
   memory: pulumi.Input<string>;
   /** The disk. Default: none. Changing it, or the content of a local file, replaces the VM. */
-  image?: pulumi.Input<ImageArgs>;
+  image?: pulumi.Input<ImageArgs> | undefined;
   /** Desired power state. Default true. A VM that is stopped holds no vGPU. Changing it starts or stops the VM. */
-  running?: pulumi.Input<boolean>;
+  running?: pulumi.Input<boolean> | undefined;
   /**
    * When the host starts a VM again that ended by itself: `"Never"`, `"OnFailure"` or `"Always"`. Default `"OnFailure"`.
    * After a boot of the host what is desired runs again in any case. Changing it does not touch the VM.
    */
-  restartPolicy?: pulumi.Input<RestartPolicy>;
+  restartPolicy?: pulumi.Input<RestartPolicy> | undefined;
   /**
    * Time that the guest gets to power down before it is ended: `"0s"` to `"10m"`. Default `"60s"`. Changing it does not
    * touch the VM.
    */
-  shutdownTimeout?: pulumi.Input<string>;
+  shutdownTimeout?: pulumi.Input<string> | undefined;
   /**
    * Take over an instance of this id that another owner, or another copy of this stack, made. Default false. Used when the
    * resource is made; changing it later does nothing.
    */
-  adopt?: pulumi.Input<boolean>;
+  adopt?: pulumi.Input<boolean> | undefined;
 }
 
 /** Permanent: the resource's type in every state. */

@@ -1,7 +1,7 @@
 import { fromShape, isVgpuError, toShape, VgpuError } from "../protocol/errors";
 import type { Result } from "../protocol/messages";
 import type { Connection } from "../ssh/connection";
-import { lastHop, type Target } from "../ssh/hop";
+import type { Target } from "../ssh/hop";
 import { Pool } from "../ssh/pool";
 import { hostProgram, type Program } from "../ssh/program";
 import { type Ask, runVerb } from "../ssh/run";
@@ -21,7 +21,8 @@ export interface Call {
 }
 
 const pool = new Pool();
-const installing = new WeakMap<Connection, Map<string, Promise<void>>>();
+/** What is being brought to a host, so that verbs that lack the same thing at the same time wait for one upload. */
+const bringing = new WeakMap<Connection, Map<string, Promise<void>>>();
 const warned = new Set<string>();
 
 /**
@@ -31,11 +32,7 @@ const warned = new Set<string>();
  * @throws VgpuError `result_unknown` when the verb was sent and no result came; any other code when it was not sent.
  */
 export async function callVerb(call: Call): Promise<Result> {
-  if (call.changes && !(await engineLives())) {
-    throw new VgpuError("internal", "The Pulumi engine that asked for this has gone, so nothing was begun.", {
-      hint: "Run the same command again.",
-    });
-  }
+  await requireEngine(call);
   warnOfUncheckedKeys(call);
   const program = await hostProgram();
   return pool
@@ -50,59 +47,70 @@ export async function callVerb(call: Call): Promise<Result> {
 
 async function onConnection(connection: Connection, call: Call, program: Program): Promise<Result> {
   const result = await sendVerb(connection, call, program);
-  for (const warning of result.warnings) call.log.warn(warning);
-  const lacking = result.ok ? undefined : lackingImage(result, call);
+  if (result.ok) return result;
+  const lacking = lackingImage(result, call);
   if (lacking === undefined) return result;
   try {
-    await uploadImage(connection, lacking.path, lacking.sha256, call.log.info);
+    await once(connection, lacking.sha256, () => uploadImage(connection, lacking.path, lacking.sha256, attended(call)));
+    return await sendVerb(connection, call, program);
   } catch (error) {
-    return { ...(result as Extract<Result, { ok: false }>), error: toShape(error), warnings: [] };
+    if (isVgpuError(error) && error.code === "result_unknown") throw error;
+    // Nothing more was sent, so what the host said last is still what is true there.
+    return { ...result, error: toShape(error), warnings: [] };
   }
-  const again = await sendVerb(connection, call, program);
-  for (const warning of again.warnings) call.log.warn(warning);
-  return again;
 }
 
 async function sendVerb(connection: Connection, call: Call, program: Program): Promise<Result> {
-  const options = {
-    program: program.sha256,
-    onProgress: call.log.info,
-    ...(call.changes && { requesterLives: () => engineLives() }),
-  };
+  // Connecting or an upload may have taken long.
+  await requireEngine(call);
+  const options = { program: program.sha256, ...attended(call) };
   const first = await runVerb(connection, call.ask, options);
-  if (first !== "not installed") return first;
-  await installOnce(connection, call, program);
+  if (first !== "not installed") return heard(call, first);
+  await once(connection, `${program.sha256} ${call.ask.storeId ?? ""}`, () => install(connection, call, program));
   const second = await runVerb(connection, call.ask, options);
-  if (second !== "not installed") return second;
+  if (second !== "not installed") return heard(call, second);
   const { host } = connection.hop;
   throw new VgpuError("host_not_ready", `The host program was brought to ${host}, but it cannot be started there.`, {
     hint: "Node.js 18 or newer is needed on the host, and /usr/local/lib may not be mounted noexec.",
   });
 }
 
-/** Uploads and installs once, however many verbs find the program missing at the same time. */
-async function installOnce(connection: Connection, call: Call, program: Program): Promise<void> {
-  const storeId = call.ask.storeId;
-  const key = `${program.sha256} ${storeId ?? ""}`;
-  const running = installing.get(connection) ?? new Map<string, Promise<void>>();
-  installing.set(connection, running);
-  const work = running.get(key) ?? install(connection, call, program, storeId);
-  running.set(key, work);
+function heard(call: Call, result: Result): Result {
+  for (const warning of result.warnings) call.log.warn(warning);
+  return result;
+}
+
+/** Does something once on a connection, however many verbs need it at the same time. */
+async function once(connection: Connection, key: string, work: () => Promise<void>): Promise<void> {
+  const running = bringing.get(connection) ?? new Map<string, Promise<void>>();
+  bringing.set(connection, running);
+  const mine = running.get(key) ?? work();
+  running.set(key, mine);
   try {
-    await work;
+    await mine;
   } finally {
     running.delete(key);
   }
 }
 
-async function install(
-  connection: Connection,
-  call: Call,
-  program: Program,
-  storeId: string | undefined,
-): Promise<void> {
+/** What a verb and an upload tell and ask while they go on. */
+const attended = (call: Call) => ({
+  onProgress: call.log.info,
+  ...(call.changes && { requesterLives: () => engineLives() }),
+});
+
+/** Nothing is begun for an engine that has gone: no state would ever name it. */
+async function requireEngine(call: Call): Promise<void> {
+  if (!call.changes || (await engineLives())) return;
+  throw new VgpuError("internal", "The Pulumi engine that asked for this has gone, so nothing was begun.", {
+    hint: "Run the same command again.",
+  });
+}
+
+async function install(connection: Connection, call: Call, program: Program): Promise<void> {
+  const { storeId } = call.ask;
   call.log.info(`bringing vgpu-host ${program.version} to ${connection.hop.host}`);
-  await uploadProgram(connection, program);
+  await uploadProgram(connection, program, attended(call));
   // Only what makes instances may make a store: a read of a host whose store is lost must not find a new, empty one.
   if (storeId === undefined && !call.changes) return;
   if (storeId === undefined && call.ask.verb === "delete") return;
@@ -117,7 +125,7 @@ async function install(
     },
   );
   if (result === "not installed") return;
-  for (const warning of result.warnings) call.log.warn(warning);
+  heard(call, result);
   if (!result.ok) throw fromShape(result.error);
 }
 
@@ -140,9 +148,3 @@ function warnOfUncheckedKeys(call: Call): void {
     );
   }
 }
-
-/** Name of the host that a target ends at, for messages. */
-export const hostOf = (target: Target): string => lastHop(target).host;
-
-/** Closes the connections of this process. */
-export const closeConnections = (): Promise<void> => pool.close();

@@ -25,14 +25,25 @@ export class Pool {
     notice?: (text: string) => void,
   ): Promise<T> {
     const key = keyOf(target);
-    const entry = this.entries.get(key) ?? this.add(key, target, notice);
-    entry.users += 1;
-    clearTimeout(entry.idle);
+    const entry = await this.living(key, target, notice);
     try {
       return await work(await entry.connection);
     } finally {
       entry.users -= 1;
       if (entry.users === 0) this.rest(key, entry);
+    }
+  }
+
+  /** The entry for a key, counted as used. One whose connection has died, and has not been forgotten yet, is replaced. */
+  private async living(key: string, target: Target, notice?: (text: string) => void): Promise<Entry> {
+    for (;;) {
+      const entry = this.entries.get(key) ?? this.add(key, target, notice);
+      entry.users += 1;
+      clearTimeout(entry.idle);
+      const connection = await entry.connection.catch(() => undefined);
+      if (!connection || connection.alive) return entry;
+      entry.users -= 1;
+      if (this.entries.get(key) === entry) this.entries.delete(key);
     }
   }
 

@@ -10,7 +10,7 @@ import { explainSilence } from "./refusal";
 const NOISE_LIMIT = 16 * 1024 * 1024;
 const TAIL = 4096;
 const MARKER_TIMEOUT_MS = 60_000;
-const CLOSE_TIMEOUT_MS = 5_000;
+const CLOSE_TIMEOUT_MS = 1_000;
 
 /** How a script ended. */
 export interface Ending {

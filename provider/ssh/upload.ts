@@ -4,6 +4,7 @@ import { stat } from "node:fs/promises";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { VgpuError } from "../protocol/errors";
+import { PING_EVERY_MS } from "../protocol/messages";
 import { IMAGES, STORE_FILE, VERSIONS } from "../protocol/places";
 import type { Connection } from "./connection";
 import { printable } from "./printable";
@@ -23,8 +24,19 @@ const temporary = (make: string) =>
 const verified = (file: string, sha256: string) =>
   `S=$(sha256sum < ${file}) || exit 1; [ "\${S%% *}" = ${sha256} ] || exit ${WRONG_HASH}`;
 
+/** What an upload tells and asks while it goes on. */
+export interface UploadOptions {
+  readonly onProgress?: (text: string) => void;
+  /** Whether the one who asked still lives; an upload that nobody waits for is given up. */
+  readonly requesterLives?: () => Promise<boolean>;
+}
+
 /** Brings a version of the host program to `/usr/local/lib/vgpu/versions/<sha256>`. One that is there already stays. */
-export async function uploadProgram(connection: Connection, program: Program): Promise<void> {
+export async function uploadProgram(
+  connection: Connection,
+  program: Program,
+  options: UploadOptions = {},
+): Promise<void> {
   const bytes = await program.archive();
   const version = `${VERSIONS}/${program.sha256}`;
   const script = [
@@ -39,7 +51,7 @@ export async function uploadProgram(connection: Connection, program: Program): P
     `sync ${VERSIONS} 2>/dev/null || sync`,
     "echo uploaded",
   ].join("; ");
-  await send(connection, "the host program", script, Readable.from([bytes]));
+  await send(connection, "the host program", script, Readable.from([bytes]), options);
 }
 
 /** SHA-256 of a file on this machine. */
@@ -54,7 +66,7 @@ export async function uploadImage(
   connection: Connection,
   path: string,
   sha256: string,
-  onProgress: (text: string) => void,
+  options: UploadOptions = {},
 ): Promise<void> {
   const { size } = await stat(path);
   const folder = `${IMAGES}/incoming`;
@@ -72,13 +84,13 @@ export async function uploadImage(
   ].join("; ");
   const content = createReadStream(path, { highWaterMark: 256 * 1024 });
   const timer = setInterval(() => {
-    onProgress(
+    options.onProgress?.(
       `uploading the image: ${Math.floor((100 * content.bytesRead) / Math.max(size, 1))} % of ${Math.ceil(size / 1048576)} MiB`,
     );
   }, PROGRESS_EVERY_MS);
   try {
     const moving = () => (content.bytesRead < size ? content.bytesRead : undefined);
-    await send(connection, `the image ${printable(path, 200)}`, script, content, moving);
+    await send(connection, `the image ${printable(path, 200)}`, script, content, options, moving);
   } finally {
     clearInterval(timer);
   }
@@ -89,6 +101,7 @@ async function send(
   what: string,
   steps: string,
   content: Readable,
+  options: UploadOptions,
   /** Bytes sent, or undefined when all are and only the host works. */
   progress: () => number | undefined = () => undefined,
 ): Promise<void> {
@@ -111,6 +124,10 @@ async function send(
     before = now;
   }, STALL_MS);
   const limit = setTimeout(() => script.giveUp(`not done within ${LIMIT_MS / 3_600_000} h`), LIMIT_MS);
+  const watch = setInterval(async () => {
+    const lives = await (options.requesterLives?.() ?? true);
+    if (!lives) script.giveUp("nobody waits for it any more");
+  }, PING_EVERY_MS);
   // A host that stops reading ends the script, and how it ended says why; only a file that cannot be read is our failure.
   let unreadable: Error | undefined;
   content.once("error", (error) => {
@@ -121,6 +138,7 @@ async function send(
   const ending = await script.ended;
   clearInterval(stall);
   clearTimeout(limit);
+  clearInterval(watch);
   content.unpipe(script.stdin);
   content.destroy();
   if (done) return;

@@ -1,10 +1,11 @@
 import { readFileSync } from "node:fs";
 import { createServer, type Server, type Socket } from "node:net";
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, expect, it } from "vitest";
 import { VgpuError } from "../../provider/protocol/errors";
 import { connect } from "../../provider/ssh/connect";
 import type { Hop, Target } from "../../provider/ssh/hop";
 import { freePort, Sshd } from "../fixtures/sshd";
+import { requires } from "../requirements";
 
 let sshd: Sshd | undefined;
 let jump: Sshd | undefined;
@@ -57,7 +58,11 @@ async function failure(target: Target): Promise<VgpuError> {
   return error;
 }
 
-describe("S-03 a server that cannot be reached", () => {
+requires(
+  "root",
+  "namespaces",
+  "sshd",
+)("S-03 a server that cannot be reached", () => {
   it("S-03 names the phase of a refused connection, after the tries it was given", async () => {
     const port = await freePort();
     const error = await failure(to(hop({ port }), { tries: 3 }));
@@ -119,7 +124,11 @@ describe("S-03 a server that cannot be reached", () => {
   }, 20_000);
 });
 
-describe("S-01 refused credentials", () => {
+requires(
+  "root",
+  "namespaces",
+  "sshd",
+)("S-01 refused credentials", () => {
   it("S-01 a refused key is not tried again, and the message says what was tried", async () => {
     sshd = await Sshd.start();
     sshd.keygen("other", "ed25519");
@@ -148,7 +157,11 @@ describe("S-01 refused credentials", () => {
   });
 });
 
-describe("S-06 jump hosts", () => {
+requires(
+  "root",
+  "namespaces",
+  "sshd",
+)("S-06 jump hosts", () => {
   it("S-06 goes through one and through two, each with its own key and host key", async () => {
     sshd = await Sshd.start();
     jump = await Sshd.start();

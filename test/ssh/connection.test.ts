@@ -1,7 +1,8 @@
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, expect, it } from "vitest";
 import { Pool } from "../../provider/ssh/pool";
 import { runVerb } from "../../provider/ssh/run";
 import { Sshd } from "../fixtures/sshd";
+import { requires } from "../requirements";
 
 const SHA = "a".repeat(64);
 const list = { verb: "list" } as const;
@@ -14,7 +15,11 @@ afterEach(async () => {
   await sshd?.stop();
 });
 
-describe("S-05 limits of the server", () => {
+requires(
+  "root",
+  "namespaces",
+  "sshd",
+)("S-05 limits of the server", () => {
   it.each([1, 2, 10])(
     "S-05 50 verbs at once succeed with MaxSessions %i, on one connection",
     async (sessions) => {
@@ -33,7 +38,11 @@ describe("S-05 limits of the server", () => {
   );
 });
 
-describe("the pool", () => {
+requires(
+  "root",
+  "namespaces",
+  "sshd",
+)("the pool", () => {
   it("makes a new connection when the old one has died", async () => {
     sshd = await Sshd.start();
     sshd.installFixture(SHA, "answers.sh");

@@ -1,11 +1,12 @@
 import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { VgpuError } from "../../provider/protocol/errors";
 import { connect } from "../../provider/ssh/connect";
 import { ACCEPT_ANY, fingerprint, type HostKeyPolicy, pinnedPolicy } from "../../provider/ssh/host-key";
 import { Sshd } from "../fixtures/sshd";
+import { requires } from "../requirements";
 
 let sshd: Sshd;
 let other: string;
@@ -45,7 +46,11 @@ async function refused(hostKey: HostKeyPolicy): Promise<VgpuError> {
   return error;
 }
 
-describe("S-02 the host key", () => {
+requires(
+  "root",
+  "namespaces",
+  "sshd",
+)("S-02 the host key", () => {
   it.each(["ed25519", "ecdsa", "rsa"] as const)("S-02 accepts a pinned %s line", async (type) => {
     await accepted(pinned(sshd.hostKey(type)));
     await accepted(pinned(`gpu-1.example.com ${key(sshd.hostKey(type))}`));

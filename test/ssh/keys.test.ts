@@ -1,10 +1,11 @@
 import { generateKeyPairSync } from "node:crypto";
 import { readFileSync } from "node:fs";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { VgpuError } from "../../provider/protocol/errors";
 import { connect } from "../../provider/ssh/connect";
 import { KeyProblem, readPrivateKey } from "../../provider/ssh/keys";
 import { Sshd } from "../fixtures/sshd";
+import { requires } from "../requirements";
 
 const PASSPHRASE = "open sesame";
 let sshd: Sshd;
@@ -70,7 +71,11 @@ const forms = [
   ...["rsa", "ecdsa", "ed25519"].map((type) => `PKCS#8 ${type}`),
 ];
 
-describe("S-01 private keys", () => {
+requires(
+  "root",
+  "namespaces",
+  "sshd",
+)("S-01 private keys", () => {
   it.each(forms)(
     "S-01 takes %s, encrypted or not",
     async (form) => {

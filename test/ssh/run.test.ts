@@ -1,11 +1,12 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, expect, it } from "vitest";
 import { VgpuError } from "../../provider/protocol/errors";
 import { connect } from "../../provider/ssh/connect";
 import type { Connection } from "../../provider/ssh/connection";
 import { type Ask, runVerb } from "../../provider/ssh/run";
 import { Sshd, type SshdOptions } from "../fixtures/sshd";
+import { requires } from "../requirements";
 
 const SHA = "a".repeat(64);
 const list = { verb: "list" } as const;
@@ -34,7 +35,11 @@ async function failure(work: Promise<unknown>): Promise<VgpuError> {
   return error;
 }
 
-describe("running a verb", () => {
+requires(
+  "root",
+  "namespaces",
+  "sshd",
+)("running a verb", () => {
   it("answers the result and the progress, in one exec", async () => {
     const progress: string[] = [];
     const options = { program: SHA, onProgress: (text: string) => progress.push(text) };
@@ -89,6 +94,17 @@ describe("running a verb", () => {
     expect(error.message).toContain("said nothing for too long");
   }, 20_000);
 
+  it("S-12 heartbeats keep a channel alive that the server would cut", async () => {
+    const config = ["ChannelTimeout session:command=3s"];
+    expect(await runVerb(await host("beats.js", { config }), list, { program: SHA })).toMatchObject({ ok: true });
+  });
+
+  it("S-12 a channel that the server cuts all the same leaves the result unknown", async () => {
+    const config = ["ChannelTimeout session:command=1s"];
+    const error = await failure(runVerb(await host("silent.sh", { config }), remove, { program: SHA }));
+    expect(error.code).toBe("result_unknown");
+  });
+
   it("survives a program that closes its input", async () => {
     expect(await runVerb(await host("closes-stdin.sh"), list, { program: SHA })).toMatchObject({ ok: true });
   });
@@ -126,7 +142,11 @@ describe("running a verb", () => {
 const operator = { name: "operator" };
 const allowed = "operator ALL=(root) NOPASSWD: /bin/sh\n";
 
-describe("S-07 becoming root", () => {
+requires(
+  "root",
+  "namespaces",
+  "sshd",
+)("S-07 becoming root", () => {
   it("S-07 works with sudo without a password", async () => {
     const host1 = await host("answers.sh", { accounts: [operator], sudoers: allowed }, "operator");
     expect(await runVerb(host1, list, { program: SHA })).toMatchObject({ ok: true });
@@ -171,7 +191,11 @@ describe("S-07 becoming root", () => {
   });
 });
 
-describe("S-11 login shells", () => {
+requires(
+  "root",
+  "namespaces",
+  "sshd",
+)("S-11 login shells", () => {
   it.each(["/bin/dash", "/bin/bash", "/usr/bin/fish", "/usr/bin/tcsh"])("S-11 works with %s", async (shell) => {
     expect(existsSync(shell), `${shell} is not installed`).toBe(true);
     const host1 = await host("answers.sh", { accounts: [{ name: "operator", shell }], sudoers: allowed }, "operator");

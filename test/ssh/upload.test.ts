@@ -2,13 +2,14 @@ import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, expect, it } from "vitest";
 import { VgpuError } from "../../provider/protocol/errors";
 import { connect } from "../../provider/ssh/connect";
 import { load, type Program } from "../../provider/ssh/program";
 import { runVerb } from "../../provider/ssh/run";
 import { uploadImage, uploadProgram } from "../../provider/ssh/upload";
 import { Sshd, type SshdOptions } from "../fixtures/sshd";
+import { requires } from "../requirements";
 
 let sshd: Sshd;
 
@@ -35,7 +36,11 @@ async function open(options: SshdOptions = {}, user = "root") {
   return connect(sshd.target({ user }));
 }
 
-describe("uploading the program", () => {
+requires(
+  "root",
+  "namespaces",
+  "sshd",
+)("uploading the program", () => {
   it("S-11 needs no SFTP, and the version then runs", async () => {
     const connection = await open({ config: ["Subsystem sftp /bin/false"] });
     const brought = await program();
@@ -105,7 +110,11 @@ describe("uploading the program", () => {
   });
 });
 
-describe("uploading an image", () => {
+requires(
+  "root",
+  "namespaces",
+  "sshd",
+)("uploading an image", () => {
   const content = Buffer.alloc(3 * 1024 * 1024 + 7, "disk");
   let file: string;
   beforeEach(() => {
@@ -124,7 +133,7 @@ describe("uploading an image", () => {
 
   it("brings it under its hash, readable by root only", async () => {
     const connection = await withStore();
-    await uploadImage(connection, file, sha256(content), () => {});
+    await uploadImage(connection, file, sha256(content));
     expect(readdirSync(incoming())).toEqual([`${sha256(content)}.img`]);
     expect(readFileSync(join(incoming(), `${sha256(content)}.img`)).equals(content)).toBe(true);
     connection.close();
@@ -132,7 +141,7 @@ describe("uploading an image", () => {
 
   it("keeps nothing of a file that changed meanwhile", async () => {
     const connection = await withStore();
-    await expect(uploadImage(connection, file, sha256("other"), () => {})).rejects.toThrow(/damaged or changed/);
+    await expect(uploadImage(connection, file, sha256("other"))).rejects.toThrow(/damaged or changed/);
     expect(readdirSync(incoming())).toEqual([]);
     connection.close();
   });
@@ -140,7 +149,7 @@ describe("uploading an image", () => {
   it("K-15 writes nothing where the store is not mounted", async () => {
     const connection = await withStore();
     execFileSync("rm", ["-r", join(sshd.dir, "var-lib/vgpu")]);
-    await expect(uploadImage(connection, file, sha256(content), () => {})).rejects.toMatchObject({
+    await expect(uploadImage(connection, file, sha256(content))).rejects.toMatchObject({
       code: "host_not_ready",
     });
     expect(existsSync(join(sshd.dir, "var-lib/vgpu"))).toBe(false);

@@ -58,12 +58,12 @@ function sortedCards(wish: Wish, { cards, standing, load, strategy }: PlacementF
 
 function onCard(wish: Wish, card: Card, { standing }: PlacementFacts): Candidate[] {
   const profile = profileOn(card, wish.profile);
-  // Types of ours that nobody claims may hide the profile; resetting one of them brings it back, so the card's own id is asked later.
   const free = card.functions.filter((vf) => {
     const at = standing.get(vf.address);
-    if (!at || at.claimedBy !== undefined || at.quarantined) return false;
+    // Its mark may say that another instance needs it, also while it reads 0: that one may be about to be typed.
+    if (!at || at.claimedBy !== undefined || at.quarantined || at.heldBack !== undefined) return false;
     if (vf.typeId === 0) return vf.creatable.some((offered) => isProfile(offered.name, wish.profile));
-    return at.markedFor !== undefined && at.heldBack === undefined && profile !== undefined;
+    return at.markedFor !== undefined && profile !== undefined;
   });
   if (!profile) return [];
   return free
@@ -79,6 +79,23 @@ function onCard(wish: Wish, card: Card, { standing }: PlacementFacts): Candidate
       profile: profile.name,
       dirty,
     }));
+}
+
+/**
+ * Virtual functions with a type of ours that nobody claims or may need. They may use up what a profile needs that no card offers;
+ * a claim on one of them names the type that it has, since nobody knows the id of what is not offered.
+ */
+export function reclaimable(wish: Wish, facts: PlacementFacts): Candidate[] {
+  const dirty = (address: string, typeId: number) => {
+    const at = facts.standing.get(address);
+    const idle = at && at.claimedBy === undefined && !at.quarantined && at.heldBack === undefined;
+    return idle && typeId !== 0 && at.markedFor !== undefined;
+  };
+  return sortedCards(wish, facts).flatMap(({ parent, functions }) =>
+    functions
+      .filter(({ address, typeId }) => dirty(address, typeId))
+      .map(({ address, typeId }) => ({ vf: address, parent, typeId, profile: wish.profile, dirty: true })),
+  );
 }
 
 /** The profile as this card's own catalogues name it now. */

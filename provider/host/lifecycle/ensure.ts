@@ -12,6 +12,7 @@ import { prepareDisk } from "../vmm/disk";
 import type { Held } from "../world/world";
 import { type Admission, type Asker, admit } from "./admission";
 import { clearAway } from "./delete";
+import { type Made, madeFrom } from "./made";
 import { isDeviceChanged, powerOff, powerOn } from "./power";
 import { rollBack } from "./rollback";
 import { leftoversOf, viewOf } from "./view";
@@ -30,11 +31,12 @@ export async function ensureInstance(host: Host, asker: Asker): Promise<Instance
     if (await host.units.stopping()) throw new VgpuError("host_not_ready", "The host is shutting down.");
     const qemu = asker.spec.running ? await requireQemu(host) : "";
     const start = await startingRecord(host, asker, admission, there);
-    const wasComplete = start.phase === "complete";
+    const before = start.phase === "complete" ? there : undefined;
+    const made = madeFrom(start.claim);
     try {
-      return await viewOf(host, await bring(host, asker, start, qemu, lock));
+      return await viewOf(host, await bring(host, asker, start, { qemu, lock, made }));
     } catch (failure) {
-      throw await rollBack(host, asker.instance, wasComplete ? there : undefined, failure);
+      throw await rollBack(host, asker.instance, { before, failure, made });
     }
   });
 }
@@ -104,8 +106,7 @@ async function bring(
   host: Host,
   { spec }: Asker,
   start: InstanceRecord,
-  qemu: string,
-  lock: Held,
+  { qemu, lock, made }: { qemu: string; lock: Held; made: Made },
 ): Promise<InstanceRecord> {
   const restart = NEEDS_RESTART.some((key) => start.spec[key] !== spec[key]) || (await isDeviceChanged(host, start));
   if (!isDeepStrictEqual(start.spec.image, spec.image) && start.disk) {
@@ -116,10 +117,13 @@ async function bring(
   }
   let record: InstanceRecord = { ...start, desired: desiredOf(spec) };
   // Until it is down, the record on the disk keeps the old spec: that is what runs.
-  if (record.phase !== "preparing" && (restart || !spec.running)) record = await powerOff(host, record);
+  if (record.phase !== "preparing" && (restart || !spec.running)) {
+    record = await powerOff(host, record);
+    made.now = record.claim;
+  }
   record = { ...record, spec };
   if (record.phase === "preparing")
     record = await prepareDisk(host, spec.image ? await saveRecord(host, record) : record);
-  if (spec.running) record = await powerOn(host, record, qemu, lock);
+  if (spec.running) record = await powerOn(host, record, { qemu, lock, made });
   return saveRecord(host, { ...record, phase: "complete" });
 }

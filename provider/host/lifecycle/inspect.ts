@@ -1,7 +1,7 @@
 import { type Card, discover } from "../devices/discovery";
 import { candidates, type Standing } from "../devices/placement";
 import type { Host } from "../host";
-import { type Stock, takeStock } from "./allocate";
+import { type Stock, takeStock } from "./stock";
 
 /** One virtual function as an operator wants to see it. */
 export interface FunctionReport {

@@ -10,10 +10,15 @@ import { stopVmm } from "../vmm/stop";
 import { type Held, textOf } from "../world/world";
 import { allocate } from "./allocate";
 import { ownLiveness } from "./liveness";
+import type { Made } from "./made";
 import { isCurrent, releaseClaim } from "./release";
 
 /** Has the VM of an instance run, with a vGPU of its own. A claim that is left from before is used again or released first. */
-export async function powerOn(host: Host, record: InstanceRecord, qemu: string, lock: Held): Promise<InstanceRecord> {
+export async function powerOn(
+  host: Host,
+  record: InstanceRecord,
+  { qemu, lock, made }: { qemu: string; lock: Held; made: Made },
+): Promise<InstanceRecord> {
   const liveness = await ownLiveness(host, record.id, record.vmm);
   if (liveness.answer === "ambiguous") {
     throw new VgpuError(
@@ -23,7 +28,7 @@ export async function powerOn(host: Host, record: InstanceRecord, qemu: string, 
   }
   // A verb that was killed while the VM started: only its identity is missing.
   if (liveness.answer === "live") return adoptVmm(host, record);
-  const ready = await withDevice(host, record);
+  const ready = await withDevice(host, record, made);
   return bootVmm(host, { ...ready, cleanup: null }, qemu, lock);
 }
 
@@ -57,16 +62,17 @@ export async function isDeviceChanged(host: Host, { claim, machineId }: Instance
   return now.kind === "gone" || (now.kind === "type" && now.typeId !== claim.typeId);
 }
 
-async function withDevice(host: Host, record: InstanceRecord): Promise<InstanceRecord> {
+async function withDevice(host: Host, record: InstanceRecord, made: Made): Promise<InstanceRecord> {
   if (await isAssigned(host, record)) return record;
   const freed = record.claim ? await releaseBeforeStart(host, record) : record;
-  return allocate(host, freed);
+  made.now = null;
+  return allocate(host, freed, made);
 }
 
 /** A start must not go on while an earlier claim cannot be given back. */
 async function releaseBeforeStart(host: Host, record: InstanceRecord): Promise<InstanceRecord> {
   try {
-    return await releaseClaim(host, record);
+    return await releaseClaim(host, { ...record, cleanup: null });
   } catch (cause) {
     throw new VgpuError(
       "vgpu_cleanup_pending",

@@ -8,6 +8,7 @@ import { type Found, findRecord, findRecords, saveRecord } from "../store/record
 import { requireQemu } from "../vmm/boot";
 import { type Held, textOf } from "../world/world";
 import { isRecent, ownLiveness } from "./liveness";
+import { madeFrom } from "./made";
 import { powerOn } from "./power";
 import { isCurrent, releaseClaim, releaseHolding } from "./release";
 import { mayStart, noteStart } from "./restart";
@@ -160,14 +161,15 @@ async function startIfDue(host: Host, record: InstanceRecord, lock: Held, note: 
     if (due.reason) note(id, "waiting", due.reason);
     return;
   }
+  const made = madeFrom(record.claim);
   try {
     const qemu = await requireQemu(host);
     await noteStart(host, id);
-    await saveRecord(host, await powerOn(host, record, qemu, lock));
+    await saveRecord(host, await powerOn(host, record, { qemu, lock, made }));
     note(id, "done", `started: ${due.reason}`);
   } catch (failure) {
     const waits = failure instanceof VgpuError && ["host_not_ready", "no_capacity"].includes(failure.code);
-    const error = await rollBack(host, id, record, failure);
+    const error = await rollBack(host, id, { before: record, failure, made });
     note(id, waits ? "waiting" : "pending", `not started: ${error.message}`);
   }
 }

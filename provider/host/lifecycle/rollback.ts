@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import { toShape, VgpuError } from "../../protocol/errors";
 import type { InstanceRecord } from "../../protocol/record";
 import type { Host } from "../host";
@@ -8,26 +9,41 @@ import { removeUnusedBases } from "../vmm/disk";
 import { stopVmm } from "../vmm/stop";
 import { textOf } from "../world/world";
 import { ownLiveness } from "./liveness";
-import { isCurrent, releaseClaim } from "./release";
+import { isMade, isSameClaim, type Made } from "./made";
+import { releaseClaim } from "./release";
 import { removeFiles } from "./remove";
 
+/** What failed, and what there is to take back. */
+interface Undo {
+  /** The finished instance that was there, if there was one: it becomes what it was. */
+  readonly before: InstanceRecord | undefined;
+  readonly failure: unknown;
+  readonly made: Made;
+}
+
 /**
- * Takes back what a failed create or start did after its claim, and answers the error to give. `before` is the finished instance that
- * was there, if there was one: it becomes what it was. What cannot be taken back is kept: a create then leaves a delete-only record, a
- * start leaves the stopped instance with its claim.
+ * Takes back what a failed create or start did after its claim, and answers the error to give. What cannot be taken back is kept: a
+ * create then leaves a delete-only record, a start leaves the stopped instance with its claim.
  */
-export async function rollBack(
-  host: Host,
-  id: string,
-  before: InstanceRecord | undefined,
-  failure: unknown,
-): Promise<VgpuError> {
+export async function rollBack(host: Host, id: string, { before, failure, made }: Undo): Promise<VgpuError> {
   let record: InstanceRecord | undefined;
   try {
     record = await ownRecord(host.files, id);
-    if (!record) return asVgpu(failure);
+    if (!isMade(made, record?.claim ?? null)) {
+      const now = record?.claim ? `claims ${record.claim.vf}` : "claims nothing";
+      host.warn(`The record of ${id} was changed by somebody else and now ${now}: nothing was taken back.`);
+      return asVgpu(failure);
+    }
+    if (!record) {
+      // Nothing readable is there, but the first save may have left an empty folder.
+      await removeFiles(host, { id, disk: null }).catch(() => {});
+      return asVgpu(failure);
+    }
     if (failure instanceof StartUnanswered) throw failure;
-    if (before && !hasNewClaim(host, record, before)) return asVgpu(failure);
+    if (before && !hasNewClaim(record, before)) {
+      await restore(host, record, before);
+      return asVgpu(failure);
+    }
     await stopVmm(host, { id, vmm: record.vmm, shutdownTimeoutMs: record.spec.shutdownTimeoutMs });
     record = await releaseClaim(host, record);
     if (before) await saveRecord(host, { ...before, claim: null, vmm: null });
@@ -38,9 +54,18 @@ export async function rollBack(
   }
 }
 
-/** A failure before the claim has left a finished instance as it was found. */
-function hasNewClaim(host: Host, { claim, machineId }: InstanceRecord, before: InstanceRecord): boolean {
-  return claim !== null && isCurrent(host, claim, machineId) && claim.uptimeMs !== before.claim?.uptimeMs;
+function hasNewClaim({ claim }: InstanceRecord, before: InstanceRecord): boolean {
+  return claim !== null && !(before.claim && isSameClaim(claim, before.claim));
+}
+
+/**
+ * A start that failed before its claim leaves all as it was, but for an earlier claim that it has released. A stop that was done stays
+ * done.
+ */
+async function restore(host: Host, record: InstanceRecord, before: InstanceRecord): Promise<void> {
+  const { claim, vmm, cleanup } = record;
+  const restored = { ...before, claim, vmm, cleanup };
+  if (record.desired === "running" && !isDeepStrictEqual(restored, record)) await saveRecord(host, restored);
 }
 
 interface Failed {

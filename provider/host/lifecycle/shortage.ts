@@ -1,7 +1,8 @@
 import { VgpuError } from "../../protocol/errors";
 import type { Card } from "../devices/discovery";
 import { profileOn, type Wish } from "../devices/placement";
-import type { Failure, Stock } from "./allocate";
+import type { Failure } from "./allocate";
+import type { Stock } from "./stock";
 
 interface Shortage extends Stock {
   readonly cards: readonly Card[];
@@ -40,12 +41,13 @@ export function nothingFree(wish: Wish, shortage: Shortage): VgpuError {
       { details: { offered } },
     );
   }
-  const busy = failures.filter((failure) => failure.inUse);
-  if (failures.length > 0 && busy.length === failures.length) {
-    return new VgpuError(
-      "device_busy",
-      `Nothing is free for "${wish.profile}": ${busy.map((one) => `${one.vf}: ${one.reason}`).join("; ")}.`,
-    );
+  const tried = failures.map((failure) => `${failure.vf}: ${failure.reason}`);
+  for (const [kind, code] of [
+    ["in use", "device_busy"],
+    ["not as written", "device_verify_failed"],
+  ] as const) {
+    if (failures.length > 0 && failures.every((failure) => failure.kind === kind))
+      return new VgpuError(code, `Nothing is free for "${wish.profile}": ${tried.join("; ")}.`);
   }
   const sick = functions.filter((vf) => shortage.standing.get(vf.address)?.quarantined);
   const open = functions.filter(
@@ -65,7 +67,6 @@ export function nothingFree(wish: Wish, shortage: Shortage): VgpuError {
       `Only quarantined virtual functions are left for "${wish.profile}": ${why.join(", ")}.`,
     );
   }
-  const tried = failures.map((failure) => `${failure.vf}: ${failure.reason}`);
   const uses = [
     ...functions.map((vf) => useOf(vf.address, vf.typeId, shortage)),
     ...unreadable.map((one) => `${one.address}: unreadable`),

@@ -1,0 +1,84 @@
+import { framebufferMiB } from "../devices/catalogue";
+import type { Card } from "../devices/discovery";
+import { type Health, isQuarantined, readHealth } from "../devices/health";
+import type { Standing } from "../devices/placement";
+import type { Host } from "../host";
+import { readMark } from "../store/marks";
+import { type Found, strictRecords } from "../store/records";
+import { textOf } from "../world/world";
+import { claimantLiveness } from "./liveness";
+import { isCurrent } from "./release";
+
+/** What is known of the host's virtual functions beside what they read. */
+export interface Stock {
+  readonly standing: ReadonlyMap<string, Standing>;
+  readonly load: ReadonlyMap<string, number | undefined>;
+  readonly health: ReadonlyMap<string, Health>;
+}
+
+/** What claims, marks and failures say of every virtual function. Throws when any record is unreadable. */
+export async function takeStock(host: Host, forInstance: string, cards: readonly Card[]): Promise<Stock> {
+  const records = await strictRecords(host.files);
+  const health = await readHealth(host);
+  const offered = new Set(
+    cards.flatMap((card) => card.functions.flatMap((vf) => vf.creatable.map(({ name }) => name))),
+  );
+  const claims = new Map<string, string>();
+  const load = new Map<string, number | undefined>();
+  for (const { id, record } of records) {
+    if (!record.claim || !isCurrent(host, record.claim, record.machineId)) continue;
+    claims.set(record.claim.vf, id);
+    // A profile that no card knows any more tells nothing, whatever its name says.
+    const size = offered.has(record.claim.profile) ? framebufferMiB(record.claim.profile) : 0;
+    const before = load.has(record.claim.parent) ? load.get(record.claim.parent) : 0;
+    load.set(record.claim.parent, size === 0 || before === undefined ? undefined : before + size);
+  }
+  const standing = new Map<string, Standing>();
+  for (const { address, typeId } of cards.flatMap((card) => card.functions)) {
+    const failures = health.get(address)?.failures.length ?? 0;
+    const quarantined = isQuarantined(health.get(address));
+    const claimedBy = claims.get(address);
+    // Whose mark a claimed one has changes nothing.
+    const mark = claimedBy === undefined ? await markOf(host, address, typeId, { forInstance, records }) : NO_MARK;
+    standing.set(address, { claimedBy, ...mark, failures, quarantined });
+  }
+  return { standing, load, health };
+}
+
+type Known = Exclude<Found, { kind: "broken" }>;
+type Marked = Pick<Standing, "markedFor" | "heldBack">;
+const NO_MARK: Marked = { markedFor: undefined, heldBack: undefined };
+
+/** Whom a virtual function was typed for, and whether it must be left alone for that instance's sake. */
+async function markOf(
+  host: Host,
+  vf: string,
+  typeId: number,
+  { forInstance, records }: { forInstance: string; records: readonly Known[] },
+): Promise<Marked> {
+  try {
+    const mark = await readMark(host, vf);
+    if (!mark) return NO_MARK;
+    return {
+      markedFor: mark.typeId === typeId ? mark.instance : undefined,
+      heldBack: mark.instance === forInstance ? undefined : await heldBackFor(host, vf, mark.instance, records),
+    };
+  } catch (error) {
+    return { markedFor: undefined, heldBack: textOf(error) };
+  }
+}
+
+/** A mark of another instance counts until that instance is provably dead or its record claims another virtual function. */
+export async function heldBackFor(
+  host: Host,
+  vf: string,
+  instance: string,
+  records: readonly Known[],
+): Promise<string | undefined> {
+  const found = records.find((one) => one.id === instance);
+  const claim = found?.record.claim ?? null;
+  if (claim && claim.vf !== vf && found && isCurrent(host, claim, found.record.machineId)) return undefined;
+  const vmm = found?.kind === "record" ? found.record.vmm : null;
+  const liveness = await claimantLiveness(host, instance, vmm, claim);
+  return liveness.answer === "dead" ? undefined : `its mark names ${instance}: ${liveness.reason}`;
+}

@@ -1,6 +1,6 @@
 import type { RequestOf, Verb } from "../../provider/protocol/messages";
 import type { Spec } from "../../provider/protocol/spec";
-import { create, newIncarnation, type Outcome, pass, recordOf, rewrite, run, spec } from "../world/run";
+import { create, eraseRecord, newIncarnation, type Outcome, pass, recordOf, rewrite, run, spec } from "../world/run";
 import type { Sim } from "../world/sim-world";
 
 type Asked = Partial<RequestOf<Verb>> & Record<string, unknown>;
@@ -87,8 +87,7 @@ async function dirty(sim: Sim): Promise<void> {
   for (const id of ["x", "y"]) {
     await well(create(sim, id));
     crash(sim, id);
-    sim.disk.erase(`/var/lib/vgpu/instances/${id}/record.json`);
-    sim.disk.erase(`/var/lib/vgpu/instances/${id}`);
+    eraseRecord(sim, id);
   }
 }
 
@@ -239,8 +238,7 @@ export const SCENARIOS: readonly Scenario[] = [
     verb: "delete",
     prepare: async (sim) => {
       await made(sim);
-      sim.disk.erase("/var/lib/vgpu/instances/a/record.json");
-      sim.disk.erase("/var/lib/vgpu/instances/a");
+      eraseRecord(sim, "a");
     },
     asked: () => ({ instance: "a" }),
     wrong: gone,

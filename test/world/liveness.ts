@@ -15,7 +15,8 @@ export async function leftAfterwards(sim: Sim, observer: Observer, between: () =
   const { code, error } = await reconcileLater(sim);
   const left = code === "" ? leftByReconcile(sim, observer) : [`the reconcile fails: ${error?.message}`];
   between();
-  for (const id of namesIn(sim, INSTANCES)) {
+  // Also those that no record names any more, of which something is left.
+  for (const id of new Set([...instancesIn(sim), ...namesIn(sim, "/run/vgpu/vm")])) {
     const end = await run(sim, "delete", { instance: id });
     if (end.code !== "") left.push(`delete of ${id} fails: ${end.error?.message}`);
   }
@@ -29,7 +30,8 @@ function leftByReconcile(sim: Sim, observer: Observer): string[] {
     if (instance !== undefined && !(runs(instance) && recordOf(sim, instance)?.claim?.vf === vf))
       left.push(`${vf} is typed for ${instance}, without claim and VM`);
   }
-  for (const id of namesIn(sim, INSTANCES)) {
+  for (const name of namesIn(sim, INSTANCES)) if (name.startsWith(".")) left.push(`${INSTANCES}/${name}`);
+  for (const id of instancesIn(sim)) {
     const record = observer.recordOf(id);
     if (!record) {
       left.push(`${INSTANCES}/${id} has no readable record`);
@@ -43,7 +45,7 @@ function leftByReconcile(sim: Sim, observer: Observer): string[] {
     for (const name of namesIn(sim, `${INSTANCES}/${id}`))
       if (name.endsWith(".part")) left.push(`${INSTANCES}/${id}/${name}`);
   }
-  for (const vf of namesIn(sim, "/run/vgpu/vf"))
+  for (const vf of marksIn(sim))
     if (observer.authors.get(vf)?.instance === undefined) left.push(`a mark of ${vf}, which we did not type`);
   for (const lock of sim.locks.held.keys()) left.push(`lock ${lock} is held`);
   return left;
@@ -53,7 +55,8 @@ function leftByDeletes(sim: Sim, observer: Observer): string[] {
   const left: string[] = [];
   for (const [vf, { instance }] of observer.authors)
     if (instance !== undefined) left.push(`after the deletes ${vf} is typed for ${instance}`);
-  for (const folder of [INSTANCES, "/run/vgpu/vf", "/run/vgpu/vm"])
+  for (const vf of marksIn(sim)) left.push(`after the deletes a mark of ${vf}`);
+  for (const folder of [INSTANCES, "/run/vgpu/vm"])
     for (const name of namesIn(sim, folder)) left.push(`after the deletes ${folder}/${name}`);
   for (const name of namesIn(sim, "/var/lib/vgpu/images"))
     if (name !== "incoming") left.push(`after the deletes /var/lib/vgpu/images/${name}`);
@@ -61,4 +64,7 @@ function leftByDeletes(sim: Sim, observer: Observer): string[] {
   return left;
 }
 
+const instancesIn = (sim: Sim) => namesIn(sim, INSTANCES).filter((name) => !name.startsWith("."));
+// A half-written mark says nothing, and is gone with the next one or the boot.
+const marksIn = (sim: Sim) => namesIn(sim, "/run/vgpu/vf").filter((name) => !name.endsWith(".part"));
 const namesIn = (sim: Sim, folder: string): string[] => (sim.disk.has(folder) ? sim.disk.list(folder) : []);

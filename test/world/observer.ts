@@ -26,7 +26,7 @@ export class Observer implements Watch {
   readonly violations: string[] = [];
   /** Who typed each virtual function that has a type. */
   readonly authors = new Map<string, Author>();
-  /** Instances whose record somebody changed by hand: what follows from that alone is no fault. */
+  /** Instances whose record somebody removed by hand, until there is one again: what follows from that alone is no fault. */
   readonly byHand = new Set<string>();
   /** Called at the first violation. */
   onViolation: (text: string) => void = () => {};
@@ -65,6 +65,10 @@ export class Observer implements Watch {
   signalled(actor: Actor, { pid, unit }: Process): void {
     const ours = actor.about === undefined ? unit.startsWith("vgpu-vm-") : unit === unitName(actor.about);
     if (!ours) this.found("S5", `${actor.name} signals pid ${pid} of ${unit || "somebody else"}`);
+  }
+
+  erased(id: string): void {
+    this.byHand.add(id);
   }
 
   ended(actor: Actor, verb: string, { code, value, error }: Outcome): void {
@@ -204,6 +208,7 @@ export class Observer implements Watch {
       this.compare(record, now);
     }
     this.checkClaims();
+    for (const id of this.byHand) if (!before.has(id) && this.records.get(id)?.record) this.byHand.delete(id);
   }
 
   private compare(before: InstanceRecord, now: Seen | undefined): void {

@@ -126,6 +126,13 @@ export function rewrite(sim: Sim, id: string, change: (record: InstanceRecord) =
   );
 }
 
+/** Removes a record behind the program's back. */
+export function eraseRecord(sim: Sim, id: string): void {
+  sim.watch?.erased(id);
+  for (const path of [`/var/lib/vgpu/instances/${id}/record.json`, `/var/lib/vgpu/instances/${id}`])
+    sim.disk.erase(path);
+}
+
 /** Device writes so far, as `vf value result`, in order. */
 export function writes(sim: Sim): string[] {
   return sim.hardware.log.writes

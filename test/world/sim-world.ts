@@ -30,6 +30,8 @@ export interface Watch {
   /** The list of all processes is read. */
   scanned(actor: Actor): void;
   signalled(actor: Actor, process: Process): void;
+  /** A record is removed by hand. */
+  erased(id: string): void;
   /** A verb has answered. */
   ended(actor: Actor, verb: string, outcome: Outcome): void;
 }

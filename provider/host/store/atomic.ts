@@ -24,11 +24,13 @@ export async function ensureFolder(files: Files, path: string): Promise<void> {
   try {
     await files.mkdir(path);
   } catch (error) {
-    if (errno(error) === "EEXIST") return;
-    if (!isGone(error)) throw new VgpuError("store_failed", `${path} cannot be made: ${textOf(error)}.`);
-    await ensureFolder(files, dirname(path));
-    return ensureFolder(files, path);
+    if (isGone(error)) {
+      await ensureFolder(files, dirname(path));
+      return ensureFolder(files, path);
+    }
+    if (errno(error) !== "EEXIST") throw new VgpuError("store_failed", `${path} cannot be made: ${textOf(error)}.`);
   }
+  // Also when it was there: whoever made it may have been killed before this.
   await files.sync(dirname(path));
 }
 

@@ -33,13 +33,13 @@ export async function deleteInstance(
 export async function clearAway(host: Host, record: InstanceRecord): Promise<void> {
   const { id } = record;
   // Copied from another machine: nothing of this one is its own but the files.
-  if (record.machineId !== host.machineId) return removeFiles(host, record);
+  if (record.machineId !== host.machineId) return removeFiles(host, id);
   let current = await saveRecord(host, { ...record, deleting: true, desired: "stopped" });
   try {
     await stopVmm(host, { id, vmm: record.vmm, shutdownTimeoutMs: record.spec.shutdownTimeoutMs });
     current = await releaseClaim(host, current);
     await releaseMarked(host, id);
-    await removeFiles(host, current);
+    await removeFiles(host, id);
   } catch (cause) {
     throw await cleanupPending(host, current, cause);
   }
@@ -49,7 +49,7 @@ async function clearLeftovers(host: Host, id: string): Promise<void> {
   try {
     await stopVmm(host, { id, vmm: null, shutdownTimeoutMs: 60_000 });
     await releaseMarked(host, id);
-    await removeFiles(host, { id, disk: null });
+    await removeFiles(host, id);
   } catch (cause) {
     throw new VgpuError("vgpu_cleanup_pending", `Something of ${id} is left on the host.`, {
       cause,

@@ -4,8 +4,9 @@ import { discover } from "../devices/discovery";
 import type { Host } from "../host";
 import { instanceLock } from "../store/locks";
 import { markedVfs, readMark } from "../store/marks";
-import { type Found, findRecord, findRecords, saveRecord } from "../store/records";
+import { type Found, findRecord, findRecords, namesInStore, saveRecord, tidyFolder } from "../store/records";
 import { requireQemu } from "../vmm/boot";
+import { removeUnusedBases } from "../vmm/disk";
 import { type Held, textOf } from "../world/world";
 import { isRecent, ownLiveness } from "./liveness";
 import { madeFrom } from "./made";
@@ -42,6 +43,7 @@ export async function reconcileHost(host: Host): Promise<Report> {
 
   for (const { id } of records) await withInstance(host, id, note, (record) => settle(host, record, note));
   await sweepMarks(host, note);
+  await tidyStore(host, note);
   await reportForeign(host, note);
   if (!(await host.units.stopping())) {
     for (const { id } of records)
@@ -134,6 +136,22 @@ async function sweepOne(host: Host, vf: string, instance: string, typeId: number
   } finally {
     await lock.release();
   }
+}
+
+/** Removes what killed verbs have left in the store. */
+async function tidyStore(host: Host, note: Note): Promise<void> {
+  for (const id of await namesInStore(host.files)) {
+    const lock = await host.locks.take(instanceLock(id), { verb: host.verb, instance: id }, 0);
+    if (!lock) continue;
+    try {
+      await tidyFolder(host.files, id);
+    } catch (error) {
+      note(id, "pending", `its folder cannot be tidied: ${textOf(error)}`);
+    } finally {
+      await lock.release();
+    }
+  }
+  await removeUnusedBases(host).catch((error: unknown) => note("images", "pending", textOf(error)));
 }
 
 async function reportForeign(host: Host, note: Note): Promise<void> {

@@ -47,7 +47,7 @@ export async function rollBack(host: Host, id: string, { before, failure, made }
     await stopVmm(host, { id, vmm: record.vmm, shutdownTimeoutMs: record.spec.shutdownTimeoutMs });
     record = await releaseClaim(host, record);
     if (before) await saveRecord(host, { ...before, claim: null, vmm: null });
-    else await removeFiles(host, record);
+    else await removeFiles(host, id);
     return asVgpu(failure);
   } catch (cause) {
     return keepPending(host, id, { record, before, failure, cause });

@@ -4,7 +4,7 @@ import { INSTANCES } from "../../protocol/places";
 import { type ForeignRecord, foreignRecord, type InstanceRecord, RECORD_VERSION, record } from "../../protocol/record";
 import type { Host } from "../host";
 import { errno, type Files, isGone, textOf } from "../world/world";
-import { ensureFolder, listIfThere, PART, removeTree, replaceFile } from "./atomic";
+import { ensureFolder, listIfThere, PART, removeTree, replaceFile, unlinkIfThere } from "./atomic";
 
 /** A record as found on the disk. */
 export type Found =
@@ -17,8 +17,10 @@ export type Found =
 /** Prefix of a folder whose instance is gone and whose files are being removed. */
 const DELETING = ".deleting-";
 
+const asideOf = (id: string) => `${INSTANCES}/${DELETING}${id}`;
 export const folderOf = (id: string) => `${INSTANCES}/${id}`;
-const fileOf = (id: string) => `${folderOf(id)}/record.json`;
+const RECORD = "record.json";
+const fileOf = (id: string) => `${folderOf(id)}/${RECORD}`;
 
 /** The record of one instance; undefined when there is none. */
 export async function findRecord(files: Files, id: string): Promise<Found | undefined> {
@@ -29,10 +31,10 @@ export async function findRecord(files: Files, id: string): Promise<Found | unde
   } catch (error) {
     return isGoneFolder(error) ? undefined : { kind: "broken", id, reason: textOf(error) };
   }
-  if (!names.includes("record.json")) {
+  if (!names.includes(RECORD)) {
     const strange = names.filter((name) => !name.endsWith(PART));
     if (strange.length === 0) return undefined;
-    return { kind: "broken", id, reason: `${folder} has ${strange.join(", ")} but no record.json` };
+    return { kind: "broken", id, reason: `${folder} has ${strange.join(", ")} but no ${RECORD}` };
   }
   try {
     return understand(id, await files.read(fileOf(id)));
@@ -110,26 +112,59 @@ export async function ownRecord(files: Files, id: string): Promise<InstanceRecor
 
 /** Makes the record durable and returns it. */
 export async function saveRecord(host: Host, next: InstanceRecord): Promise<InstanceRecord> {
-  await ensureFolder(host.files, folderOf(next.id));
+  // A folder that has a record was made durable before it got it.
+  if (!(await namesOf(host.files, next.id)).includes(RECORD)) await ensureFolder(host.files, folderOf(next.id));
   await replaceFile(host.files, fileOf(next.id), `${JSON.stringify(next, undefined, 1)}\n`);
   return next;
+}
+
+async function namesOf(files: Files, id: string): Promise<string[]> {
+  try {
+    return await listIfThere(files, folderOf(id));
+  } catch (error) {
+    throw new VgpuError("store_failed", `${folderOf(id)} cannot be read: ${textOf(error)}.`);
+  }
 }
 
 /** Removes an instance's folder: it is gone as a whole or not at all. */
 export async function removeRecord(host: Host, id: string): Promise<void> {
   const { files } = host;
-  const aside = `${INSTANCES}/${DELETING}${id}`;
   try {
-    await removeTree(files, aside);
+    await finishRemoval(files, id);
     try {
-      await files.rename(folderOf(id), aside);
-      await files.sync(INSTANCES);
+      await files.rename(folderOf(id), asideOf(id));
     } catch (error) {
       if (!isGone(error)) throw error;
     }
-    await removeTree(files, aside);
+    await finishRemoval(files, id);
   } catch (error) {
     throw new VgpuError("store_failed", `The files of ${id} cannot be removed: ${textOf(error)}.`);
+  }
+}
+
+/** Before the new name is durable nothing in the folder may go: a power cut could bring it back under the old one, without its record. */
+async function finishRemoval(files: Files, id: string): Promise<void> {
+  if (!(await isBeingRemoved(files, id))) return;
+  await files.sync(INSTANCES);
+  await removeTree(files, asideOf(id));
+}
+
+/** Instances of which the store has anything at all, removed halves and empty folders too. */
+export async function namesInStore(files: Files): Promise<string[]> {
+  const names = (await listIfThere(files, INSTANCES)).map((name) => name.replace(DELETING, ""));
+  return [...new Set(names)].filter((name) => instanceId.safeParse(name).success).sort();
+}
+
+/** Removes what killed verbs have left of an instance, whose lock the caller holds: a removed half, half-written files, an empty folder. */
+export async function tidyFolder(files: Files, id: string): Promise<void> {
+  await finishRemoval(files, id);
+  const names = await namesOf(files, id);
+  for (const name of names) if (name.endsWith(PART)) await unlinkIfThere(files, `${folderOf(id)}/${name}`);
+  if (!names.every((name) => name.endsWith(PART))) return;
+  try {
+    await files.rmdir(folderOf(id));
+  } catch (error) {
+    if (!isGone(error)) throw error;
   }
 }
 

@@ -39,6 +39,8 @@ export async function prepareDisk(host: Host, record: InstanceRecord): Promise<I
 
 const baseFile = (sha256: string) => `${IMAGES}/${sha256}.img`;
 const noteFile = (sha256: string) => `${IMAGES}/${sha256}.json`;
+/** An image on its way into the store for one instance. */
+const incomingOf = (id: string) => `${IMAGES}/${id}${PART}`;
 const hasBase = async (host: Host, sha256: string) => (await readIfThere(host.files, noteFile(sha256))) !== undefined;
 
 async function formatOf(host: Host, sha256: string): Promise<Format> {
@@ -58,7 +60,7 @@ async function importBase(host: Host, image: ImageSource, id: string): Promise<s
     return adopt(host, incoming, image.sha256);
   }
   const from = image.kind === "hostPath" ? image.path : image.url;
-  const part = `${IMAGES}/${id}${PART}`;
+  const part = incomingOf(id);
   await unlinkIfThere(host.files, part);
   let next = PROGRESS_EVERY_BYTES;
   const progress = (bytes: number) => {
@@ -128,17 +130,31 @@ async function qemuImg(host: Host, args: readonly string[]): Promise<string> {
   return end.stdout;
 }
 
-/** Removes bases that no record names; with any unreadable record, none. */
+/** Removes what a killed verb left of an image that it was fetching. */
+export async function removeIncoming(host: Host, id: string): Promise<void> {
+  await unlinkIfThere(host.files, incomingOf(id));
+}
+
+/** Removes bases that no record names; none while a record is unreadable, or an instance is about to name one. */
 export async function removeUnusedBases(host: Host): Promise<void> {
+  if (!(await listIfThere(host.files, IMAGES)).some(isBase)) return;
   await under(take(host, HOST_LOCK, ""), async () => {
     const records = await findRecords(host.files);
-    if (records.some((found) => found.kind !== "record")) return;
+    if (records.some((found) => found.kind !== "record" || isPreparing(found.record))) return;
     const used = new Set(records.map((found) => (found.kind === "record" ? found.record.disk?.base : undefined)));
-    for (const name of await listIfThere(host.files, IMAGES)) {
-      const sha256 = /^([0-9a-f]{64})\.(?:json|img)$/.exec(name)?.[1];
-      if (!sha256 || used.has(sha256)) continue;
-      await unlinkIfThere(host.files, noteFile(sha256));
-      await unlinkIfThere(host.files, baseFile(sha256));
-    }
+    const unused = (await listIfThere(host.files, IMAGES)).filter(
+      (name) => isBase(name) && !used.has(name.slice(0, 64)),
+    );
+    const remove = async (names: readonly string[]) => {
+      for (const name of names) await unlinkIfThere(host.files, `${IMAGES}/${name}`);
+    };
+    // A note without its base would pass for a base that is there, also after a power cut.
+    await remove(unused.filter((name) => !name.endsWith(".img")));
+    await host.files.sync(IMAGES);
+    await remove(unused.filter((name) => name.endsWith(".img")));
   });
 }
+
+/** A base, its note, or a half-written note. */
+const isBase = (name: string) => /^[0-9a-f]{64}\.(json|img)/.test(name);
+const isPreparing = ({ phase, retained }: InstanceRecord) => phase === "preparing" && !retained;

@@ -175,7 +175,7 @@ export const SCENARIOS: readonly Scenario[] = [
     verb: "stop",
     prepare: async (sim) => {
       sim.kernel.guests.set("a", { ignoresPowerdown: true, stubborn: true });
-      await made(sim);
+      await made(sim, { shutdownTimeoutMs: 1_000 });
     },
     asked: () => ({ instance: "a" }),
     wrong: rests,

@@ -27,7 +27,9 @@ function leftByReconcile(sim: Sim, observer: Observer): string[] {
   const left: string[] = [];
   const runs = (id: string) => sim.kernel.units.has(unitName(id));
   for (const [vf, { instance }] of observer.authors) {
-    if (instance !== undefined && !(runs(instance) && recordOf(sim, instance)?.claim?.vf === vf))
+    // A VM whose record somebody removed is left alone until it is deleted.
+    if (instance === undefined || (runs(instance) && observer.byHand.has(instance))) continue;
+    if (!(runs(instance) && recordOf(sim, instance)?.claim?.vf === vf))
       left.push(`${vf} is typed for ${instance}, without claim and VM`);
   }
   for (const name of namesIn(sim, INSTANCES)) if (name.startsWith(".")) left.push(`${INSTANCES}/${name}`);

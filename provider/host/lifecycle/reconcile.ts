@@ -99,10 +99,10 @@ async function settle(host: Host, record: InstanceRecord, note: Note): Promise<v
 async function tryRelease(host: Host, record: InstanceRecord, note: Note): Promise<InstanceRecord | undefined> {
   const vf = record.claim?.vf;
   try {
-    const released = await releaseClaim(host, record);
-    note(record.id, "done", `released ${vf}`);
     // A delete-only or deleting remainder keeps its flags; nothing more of it is pending on a device.
-    return released.cleanup ? await saveRecord(host, { ...released, cleanup: null }) : released;
+    const released = await releaseClaim(host, { ...record, cleanup: null });
+    note(record.id, "done", `released ${vf}`);
+    return released;
   } catch (cause) {
     note(record.id, "pending", `${vf} is not released: ${textOf(cause)}`);
     if (!record.cleanup) await saveRecord(host, { ...record, cleanup: toShape(cause) });

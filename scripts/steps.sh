@@ -67,7 +67,7 @@ report() {
   fi
   {
     printf '\nset-up failed in step "%s" after %s (status %s). The end of its log:\n\n' "$1" "$time" "$2"
-    grep -v '^hint: ' "$steps/$1.log" | tail -n 15 | sed 's/^/    /'
+    grep -v '^hint: ' "$steps/$1.log" | tail -n 25 | sed 's/^/    /'
     sed -n 's/^hint: /\nWhat you can do: /p' "$steps/$1.log"
     printf '\nThe whole log: %s\n' "$steps/$1.log"
   } >&2

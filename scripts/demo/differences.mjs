@@ -1,10 +1,10 @@
-/** What the first contact with a host puts there to stay, as the product's README says. */
-const INSTALLED = [
+/** What a host keeps once the product has been there: the program, its store, its units; folders and locks that are empty. */
+const KEPT = [
   /^file \/usr\/local\/lib\/vgpu(\/|$)/,
   /^file \/etc\/vgpu(\/|$)/,
-  /^file \/var\/lib\/vgpu(\/store\.json|\/instances|\/images)?$/,
-  /^file \/run\/vgpu(\/(vf|mdev|vm|health|lock))?$/,
-  /^file \/run\/vgpu\/lock\//,
+  /^file \/var\/lib\/vgpu(\/store\.json|\/instances|\/images(\/incoming)?)?$/,
+  /^file \/run\/vgpu(\/(vf|mdev|vm|health|lock|qemu\.json))?$/,
+  /^file \/run\/vgpu\/lock\/[^/]+$/,
   /^file \/etc\/systemd\/system\/(.*\/)?vgpu(-reconcile\.(service|timer)|\.slice)$/,
   /^units vgpu(-reconcile\.(service|timer)|\.slice) loaded /,
 ];
@@ -18,13 +18,13 @@ function lines(inventory) {
   });
 }
 
-/** What differs between two inventories of a host: by the installation, and otherwise. */
+/** What has come to a host, or gone or changed, between two inventories: what it keeps by intent, and the rest. */
 export function differences(before, after) {
   const [old, now] = [new Map(lines(before)), new Map(lines(after))];
   const found = [...new Set([...old.keys(), ...now.keys()])].filter((key) => old.get(key) !== now.get(key));
-  const installed = found.filter((key) => !old.has(key) && INSTALLED.some((pattern) => pattern.test(key)));
+  const kept = found.filter((key) => !old.has(key) && KEPT.some((pattern) => pattern.test(key)));
   const unexpected = found
-    .filter((key) => !installed.includes(key))
+    .filter((key) => !kept.includes(key))
     .map((key) => `${key} ${old.get(key) ?? "(new)"} → ${now.get(key) ?? "(gone)"}`);
-  return { installed, unexpected };
+  return { kept, unexpected };
 }

@@ -38,6 +38,11 @@ export class SimulatedHost {
     return JSON.parse(stdout);
   }
 
+  /** The virtual functions of all cards. */
+  async functions() {
+    return (await this.ctl("status")).cards.flatMap((card) => card.functions);
+  }
+
   /** A command on the host over SSH. */
   ssh(text, options) {
     const login = ["-i", this.keyFile, "-p", String(this.port), "-o", `UserKnownHostsFile=${this.knownHosts}`];

@@ -1,5 +1,5 @@
-// The main job, once, on a simulated GPU host, for somebody who sees it for the first time: up, look, a destroy that cannot
-// finish and says so, destroy, and a proof that nothing is left. Ends with 1 if anything is not as it says.
+// The main job, once, on a simulated GPU host, for somebody who sees it for the first time: up, a look, a destroy that
+// cannot finish and says so, destroy, and a proof that nothing is left. Ends with 1 if anything is not as it says.
 import { readFileSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
 import { differences } from "./differences.mjs";
@@ -8,107 +8,127 @@ import { Project } from "./project.mjs";
 import { check, failures, heading, note, table } from "./show.mjs";
 
 const setup = JSON.parse(readFileSync(new URL("../../build/setup.json", import.meta.url), "utf8"));
-const PROFILE = "NVIDIA L40S-8Q";
 const INSTANCE = "trainer-1";
+const VGPU_HOST = "/usr/local/lib/vgpu/current/vgpu-host";
 const GUEST_MS = 120_000;
+/** PCI id of the harmless device that stands in the guest where a vGPU would be. */
+const STAND_IN = "1234:11e8";
 
 async function main() {
-  heading("A GPU host");
-  note(
-    "There is no NVIDIA hardware here. A host stands in for it: a real systemd, sshd and QEMU in namespaces of their own,",
-  );
-  note("and a model of the driver's files in sysfs. The product does not know the difference.");
-  const host = await SimulatedHost.start();
+  const host = await anotherHost();
   try {
-    note(`It listens on 127.0.0.1:${host.port}. Its cards:`);
-    table((await host.ctl("status")).cards, {
-      card: (card) => card.address,
-      model: (card) => card.model,
-      "NUMA node": (card) => card.numaNode,
-      "virtual functions": (card) => card.functions.map((vf) => vf.address).join(" "),
-    });
     const before = await host.ctl("inventory");
-
-    heading("pulumi up");
-    note("The program is examples/quickstart; the package is the packed one, as it would come from a registry.");
-    const project = await quickstart(host);
+    const project = await Project.make(setup, {
+      host: "127.0.0.1",
+      port: host.port,
+      privateKeyFile: host.keyFile,
+      hostKey: host.hostKey,
+      profile: "NVIDIA L40S-8Q",
+      vcpus: 1,
+      memory: "256MiB",
+      image: setup.guestImage,
+    });
     try {
-      check("up succeeds", (await project.pulumi("up", "--yes", "--skip-preview")) === 0);
-
-      heading("What is on the host now");
+      await up(project);
       const vf = await project.output("virtualFunction");
-      const functions = (await host.ctl("status")).cards.flatMap((card) => card.functions);
-      await host.ssh("/usr/local/lib/vgpu/current/vgpu-host inspect");
-      await host.ssh("/usr/local/lib/vgpu/current/vgpu-host list");
-      await host.ssh(`systemctl --no-pager --lines=0 status vgpu-vm-${INSTANCE}`);
-      const claimed = functions.filter((one) => one.typeId !== 0);
-      check(`of all functions only ${vf} has a type`, claimed.length === 1 && claimed[0].address === vf);
-      check("one process holds its VFIO node", claimed[0]?.holders.length === 1);
-
-      note("The machine boots; its serial console is in the journal of its unit:");
-      const console_ = `journalctl --no-pager -o cat -u vgpu-vm-${INSTANCE} | grep vgpu-guest`;
-      const until = Date.now() + GUEST_MS;
-      while (!(await host.ssh(console_, { quiet: true })).text.includes("ready") && Date.now() < until)
-        await delay(500);
-      const { text: said } = await host.ssh(console_);
-      check("the guest has booted and sees its PCI devices", /pci .*[\s\S]*ready/.test(said));
-
-      heading("A destroy that cannot finish");
-      note(`Somebody else's process opens the VFIO node of ${vf}. A function that is in use must not be released:`);
-      note("it would be pulled from under whoever uses it.");
-      await host.ctl("foreign-hold", vf, "--cdev");
-      check("destroy fails", (await project.pulumi("destroy", "--yes", "--skip-preview")) !== 0);
-      check("the resource is still in the state", (await project.resources()).length === 1);
-      const typeNow = async () =>
-        (await host.ctl("status")).cards.flatMap((card) => card.functions).find((one) => one.address === vf).typeId;
-      check(`${vf} still has its type: nothing was taken from anybody`, (await typeNow()) !== 0);
-      await host.ssh("/usr/local/lib/vgpu/current/vgpu-host list");
-
-      heading("Once it is free");
-      await host.ctl("foreign-release", vf);
-      note("The process has let go. The same command again:");
-      check("destroy succeeds", (await project.pulumi("destroy", "--yes", "--skip-preview")) === 0);
-      check("nothing is left in the state", (await project.resources()).length === 0);
-
-      heading("What is left");
-      note("Everything that was ever written to the driver, as the hardware saw it:");
-      table(await host.ctl("log"), {
-        function: (write) => write.vf,
-        value: (write) => write.value,
-        result: (write) => write.result,
-      });
-      const left = differences(before, await host.ctl("inventory"));
-      note(
-        "The host before and after: types, processes, mounts, sockets, units, interfaces, and files in the product's folders.",
-      );
-      for (const line of left.installed) note(`  by install: ${line}`);
-      for (const line of left.unexpected) note(`  LEFT BEHIND: ${line}`);
-      check("the host is as it was, but for what install put there", left.unexpected.length === 0);
-      const violations = await host.ctl("violations");
-      for (const { rule, vf: where, text } of violations) note(`  ${rule} ${where}: ${text}`);
-      check("the observer outside the product saw no unsafe write", violations.length === 0);
+      await whatIsThere(host, vf);
+      await destroyThatFails(host, project, vf);
+      await destroy(host, project, vf);
     } finally {
       project.remove();
     }
+    await whatIsLeft(host, before);
   } finally {
     await host.stop();
   }
 }
 
-/** The quickstart with this host in its configuration. */
-function quickstart(host) {
-  return Project.make(setup, {
-    host: "127.0.0.1",
-    port: host.port,
-    privateKeyFile: host.keyFile,
-    hostKey: host.hostKey,
-    profile: PROFILE,
-    vcpus: 1,
-    memory: "256MiB",
-    image: setup.guestImage,
+async function anotherHost() {
+  heading("A GPU host");
+  note(
+    "There is no NVIDIA hardware here. A host stands in for it: a real systemd, sshd and QEMU in namespaces of their",
+  );
+  note("own, and a model of the driver's files in sysfs. The product does not know the difference.");
+  const host = await SimulatedHost.start();
+  note(`It listens on 127.0.0.1:${host.port}. Its cards:`);
+  table((await host.ctl("status")).cards, {
+    card: (card) => card.address,
+    model: (card) => card.model,
+    "NUMA node": (card) => card.numaNode,
+    "virtual functions": (card) => card.functions.map((one) => one.address).join(" "),
   });
+  return host;
 }
 
-await main();
-heading(failures.length === 0 ? "All of it is so." : `Not so: ${failures.join("; ")}`);
+async function up(project) {
+  heading("pulumi up");
+  note("The program is examples/quickstart; the package is the packed one, as it would come from a registry.");
+  await project.pulumi("config");
+  check("up succeeds", (await project.pulumi("up", "--yes", "--skip-preview")) === 0);
+}
+
+async function whatIsThere(host, vf) {
+  heading("What is on the host now");
+  await host.ssh(`${VGPU_HOST} inspect`);
+  await host.ssh(`${VGPU_HOST} list`);
+  await host.ssh(`systemctl --no-pager --lines=0 status vgpu-vm-${INSTANCE} | cut -c 1-110`);
+  const typed = (await host.functions()).filter((one) => one.typeId !== 0);
+  check(`of all functions only ${vf} has a type`, typed.length === 1 && typed[0].address === vf);
+  check("one process holds its VFIO node", typed[0]?.holders.length === 1);
+
+  note("The guest boots. Its serial console is in the journal of the VM's unit:");
+  const journal = `journalctl --no-pager -o cat -u vgpu-vm-${INSTANCE} | grep vgpu-guest`;
+  const until = Date.now() + GUEST_MS;
+  while (!(await host.ssh(journal, { quiet: true })).text.includes("ready") && Date.now() < until) await delay(500);
+  const { text } = await host.ssh(journal);
+  check(`the guest has booted and sees ${STAND_IN}, which stands for the vGPU`, text.includes(STAND_IN));
+}
+
+async function destroyThatFails(host, project, vf) {
+  heading("A destroy that cannot finish");
+  note(`The driver's part that serves ${vf} now does what it sometimes does in life: it hangs when the VM has ended,`);
+  note("and the driver refuses to release the function: busy. Nothing may be forgotten as long as that is so.");
+  await host.ctl("linger", "--vf", vf, "--", "-1");
+  check("destroy fails", (await project.pulumi("destroy", "--yes", "--skip-preview")) !== 0);
+  check("the resource is still in the state", (await project.resources()).length === 1);
+  check(`${vf} still has its type`, (await host.functions()).find((one) => one.address === vf).typeId !== 0);
+  await host.ssh(`${VGPU_HOST} list`);
+}
+
+async function destroy(host, project, vf) {
+  heading("Once it is free");
+  note("The driver has come to its senses. The same command again:");
+  await host.ctl("linger", "0", "--vf", vf);
+  check("destroy succeeds", (await project.pulumi("destroy", "--yes", "--skip-preview")) === 0);
+  check("nothing is left in the state", (await project.resources()).length === 0);
+}
+
+async function whatIsLeft(host, before) {
+  heading("What is left");
+  note("Everything that was written to the driver, as the hardware saw it:");
+  table(await host.ctl("log"), {
+    function: (write) => write.vf,
+    value: (write) => write.value,
+    result: (write) => write.result,
+  });
+  note("");
+  note(
+    "The host before and after: types, processes, mounts, sockets, units, interfaces, files in the product's folders.",
+  );
+  const { kept, unexpected } = differences(before, await host.ctl("inventory"));
+  for (const line of kept) note(`  kept by install: ${line}`);
+  for (const line of unexpected) note(`  LEFT BEHIND: ${line}`);
+  check("the host is as it was, but for what install put there", unexpected.length === 0);
+  const violations = await host.ctl("violations");
+  for (const { rule, vf, text } of violations) note(`  ${rule} ${vf}: ${text}`);
+  check("the observer outside the product saw no unsafe write", violations.length === 0);
+}
+
+try {
+  await main();
+  heading(failures.length === 0 ? "All of it is so" : `Not so: ${failures.join("; ")}`);
+} catch (error) {
+  heading(`The demo could not go on: ${error.message}`);
+  failures.push(error.message);
+}
 process.exitCode = failures.length === 0 ? 0 : 1;

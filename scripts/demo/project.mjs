@@ -11,12 +11,11 @@ const STACK = "demo";
 export class Project {
   static async make(setup, config) {
     const project = new Project(setup);
-    await project.pulumi("stack", "init", STACK);
+    await project.run(["stack", "init", STACK], { quiet: true });
     for (const [key, value] of Object.entries(config)) {
       const { code, text } = await project.run(["config", "set", key, String(value)], { quiet: true });
       if (code !== 0) throw new Error(text);
     }
-    await project.pulumi("config");
     return project;
   }
 

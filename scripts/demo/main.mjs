@@ -115,13 +115,22 @@ async function whatIsLeft(host, before) {
   note(
     "The host before and after: types, processes, mounts, sockets, units, interfaces, files in the product's folders.",
   );
-  const { kept, unexpected } = differences(before, await host.ctl("inventory"));
+  const { kept, unexpected } = await settled(async () => differences(before, await host.ctl("inventory")));
   for (const line of kept) note(`  kept by install: ${line}`);
   for (const line of unexpected) note(`  LEFT BEHIND: ${line}`);
   check("the host is as it was, but for what install put there", unexpected.length === 0);
   const violations = await host.ctl("violations");
   for (const { rule, vf, text } of violations) note(`  ${rule} ${vf}: ${text}`);
   check("the observer outside the product saw no unsafe write", violations.length === 0);
+}
+
+/** The difference once it is none, or after some seconds: the timer's reconciliation may just be at work. */
+async function settled(look) {
+  for (let tries = 0; ; tries++) {
+    const found = await look();
+    if (found.unexpected.length === 0 || tries === 8) return found;
+    await delay(1000);
+  }
 }
 
 try {

@@ -12,6 +12,7 @@ import { allocate } from "./allocate";
 import { ownLiveness } from "./liveness";
 import type { Made } from "./made";
 import { isCurrent, releaseClaim } from "./release";
+import { noteStop } from "./restart";
 
 /** Has the VM of an instance run, with a vGPU of its own. A claim that is left from before is used again or released first. */
 export async function powerOn(
@@ -38,6 +39,8 @@ export async function powerOn(
  */
 export async function powerOff(host: Host, record: InstanceRecord): Promise<InstanceRecord> {
   const saved = await saveRecord(host, record);
+  // When this verb is to start it again and is killed, reconcile must not take its end for the guest's wish.
+  if (record.desired === "running") await noteStop(host, record.id);
   await stopVmm(host, { id: record.id, vmm: record.vmm, shutdownTimeoutMs: record.spec.shutdownTimeoutMs });
   try {
     return await releaseClaim(host, { ...saved, cleanup: null });

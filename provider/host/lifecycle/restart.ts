@@ -2,7 +2,7 @@ import * as z from "zod";
 import type { InstanceRecord } from "../../protocol/record";
 import type { Host } from "../host";
 import { ensureFolder, readIfThere, replaceFile } from "../store/atomic";
-import { exitFile, runFolder } from "../vmm/places";
+import { exitFile, runFolder, stoppedFile } from "../vmm/places";
 
 /** At most this many starts in this time; then the instance is left stopped until somebody looks. */
 const MOST_STARTS = 5;
@@ -18,11 +18,12 @@ export interface Due {
   readonly reason: string;
 }
 
-/** How the VM's last process ended in this boot: by itself and well, badly, or not at all in this boot. */
-export type LastEnd = "powered off" | "crashed" | "not in this boot";
+/** How the VM's last process ended in this boot: by itself and well, badly, by a verb that did not start it again, or not at all. */
+export type LastEnd = "powered off" | "crashed" | "stopped by a verb" | "not in this boot";
 
 /** What the restart policy says. After a host boot, what is desired runs again in any case. */
 export function policyOf({ spec }: Pick<InstanceRecord, "spec">, end: LastEnd): Due {
+  if (end === "stopped by a verb") return { start: true, reason: "the verb that stopped it did not start it again" };
   if (end === "not in this boot") return { start: true, reason: "it is desired after the host's boot" };
   if (spec.restartPolicy === "Always") return { start: true, reason: `it ${end}, and its policy is Always` };
   if (spec.restartPolicy === "OnFailure" && end === "crashed") return { start: true, reason: "it crashed" };
@@ -48,6 +49,12 @@ export async function noteStart(host: Host, id: string): Promise<void> {
   await replaceFile(host.files, startsFile(id), JSON.stringify({ uptimesMs }));
 }
 
+/** Remembers that it is a verb that stops the VM, until the next start. */
+export async function noteStop(host: Host, id: string): Promise<void> {
+  await ensureFolder(host.files, runFolder(id));
+  await replaceFile(host.files, stoppedFile(id), "");
+}
+
 const startsFile = (id: string) => `${runFolder(id)}/starts.json`;
 
 async function readStarts(host: Host, id: string): Promise<number[]> {
@@ -62,6 +69,7 @@ async function readStarts(host: Host, id: string): Promise<number[]> {
 
 /** `$SERVICE_RESULT $EXIT_CODE $EXIT_STATUS`, as the unit noted them. */
 async function lastEnd(host: Host, id: string): Promise<LastEnd> {
+  if ((await readIfThere(host.files, stoppedFile(id))) !== undefined) return "stopped by a verb";
   const text = await readIfThere(host.files, exitFile(id));
   if (text === undefined) return "not in this boot";
   return /^success exited 0$/m.test(text.trim()) ? "powered off" : "crashed";

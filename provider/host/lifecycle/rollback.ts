@@ -36,7 +36,7 @@ export async function rollBack(host: Host, id: string, { before, failure, made }
     }
     if (!record) {
       // Nothing readable is there, but the first save may have left an empty folder.
-      await removeFiles(host, { id, disk: null }).catch(() => {});
+      await removeFiles(host, id).catch(() => {});
       return asVgpu(failure);
     }
     if (failure instanceof StartUnanswered) throw failure;

@@ -7,7 +7,7 @@ import { ensureFolder, unlinkIfThere } from "../store/atomic";
 import { saveRecord } from "../store/records";
 import { type Held, textOf } from "../world/world";
 import { commandLine } from "./command";
-import { exitFile, monitorSocket, runFolder } from "./places";
+import { exitFile, monitorSocket, runFolder, stoppedFile } from "./places";
 import { vmUnit } from "./unit";
 
 /** Oldest QEMU that knows every option of our command line. */
@@ -43,6 +43,7 @@ export async function bootVmm(host: Host, record: InstanceRecord, qemu: string, 
   // A second QEMU would silently take a live socket over; this one is dead, by all that was asked before.
   await unlinkIfThere(host.files, monitorSocket(id));
   await unlinkIfThere(host.files, exitFile(id));
+  await unlinkIfThere(host.files, stoppedFile(id));
 
   const command = commandLine(started, { qemu, uuid: vmm.uuid, accelerator: host.settings.accelerator });
   host.progress(`starting the VM of ${id}`);

@@ -16,7 +16,7 @@ const oneOf = <T>(form: (value: unknown) => z.ZodType) =>
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
-const hostName = plainText(253).regex(/^[A-Za-z0-9:][A-Za-z0-9:._%-]*$/, "a host name or IP address");
+const hostName = plainText(253).check(z.regex(/^[A-Za-z0-9:][A-Za-z0-9:._%-]*$/, "a host name or IP address"));
 const secretText = z.string().min(1).max(65_536);
 
 export interface ConnectionInputs {
@@ -35,15 +35,13 @@ export interface ConnectionInputs {
 }
 
 const connectionShape = {
-  host: hostName.optional(),
+  host: z.optional(hostName),
   port: z.int().min(1).max(65_535).optional(),
-  user: plainText(64)
-    .regex(/^[^\s:-][^\s:]*$/, "a user name")
-    .optional(),
+  user: z.optional(plainText(64).check(z.regex(/^[^\s:-][^\s:]*$/, "a user name"))),
   privateKey: secretText.optional(),
   privateKeyPassword: secretText.optional(),
   password: secretText.optional(),
-  agentSocketPath: plainText(4096).startsWith("/", "an absolute path").optional(),
+  agentSocketPath: z.optional(plainText(4096).check(z.startsWith("/", "an absolute path"))),
   hostKey: z
     .string()
     .refine(
@@ -62,9 +60,10 @@ const jumpHost = z.strictObject({ ...connectionShape, host: hostName });
 const connection = z.strictObject({ ...connectionShape, proxy: hops(jumpHost).optional() });
 
 /** Refuses a path that climbs out of where it seems to be. */
-const hostPath = plainText(4096)
-  .startsWith("/", "an absolute path on the host")
-  .refine((path) => !path.split("/").includes(".."), "a path without '..'");
+const hostPath = plainText(4096).check(
+  z.startsWith("/", "an absolute path on the host"),
+  z.refine((path) => !path.split("/").includes(".."), "a path without '..'"),
+);
 const sha256 = z.string().regex(/^[0-9a-f]{64}$/, "64 hexadecimal digits, lower case");
 const notYet = (what: string) => z.never({ error: `nothing: ${what} is not available in this version` });
 
@@ -86,13 +85,13 @@ export const inputs = z.strictObject({
   connection: connection.optional(),
   name: instanceId,
   profile: plainText(80),
-  gpu: pciAddress.optional(),
+  gpu: z.optional(pciAddress),
   vcpus: z.int().min(1).max(1024),
   memory: memory(16, 64 * 1024 * 1024),
   image: image.optional(),
   running: z.boolean().optional(),
-  restartPolicy: restartPolicy.optional(),
-  shutdownTimeout: duration(0, 600_000).optional(),
+  restartPolicy: z.optional(restartPolicy),
+  shutdownTimeout: z.optional(duration(0, 600_000)),
   adopt: z.boolean().optional(),
   preflight: z.literal(false, { error: "nothing, or false: preflight is not available in this version" }).optional(),
   /** `<organisation>/<URN>`, added by the class, since create never sees the URN. */

@@ -1,4 +1,4 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 
 interface ErrorKind {
   /** Whether repeating the same call, with nothing changed by hand, may succeed. */
@@ -164,14 +164,17 @@ export interface ErrorShape {
 
 const known = new Set(Object.keys(ERRORS));
 
-export const errorShape: z.ZodType<ErrorShape> = z.lazy(() =>
+export const errorShape: z.ZodMiniType<ErrorShape> = z.lazy(() =>
   z.object({
-    code: z.string().transform((code) => (known.has(code) ? (code as ErrorCode) : "internal")),
+    code: z.pipe(
+      z.string(),
+      z.transform((code: string) => (known.has(code) ? (code as ErrorCode) : "internal")),
+    ),
     message: z.string(),
     hint: z.string(),
     retryable: z.boolean(),
-    details: z.record(z.string(), z.unknown()).optional(),
-    cause: errorShape.optional(),
+    details: z.optional(z.record(z.string(), z.unknown())),
+    cause: z.optional(errorShape),
   }),
 );
 

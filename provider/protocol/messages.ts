@@ -1,4 +1,4 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 import { errorShape } from "./errors";
 import { incarnation, instanceId, PROTOCOL, pciAddress } from "./names";
 import { spec } from "./spec";
@@ -17,18 +17,18 @@ const envelope = {
   protocol: z.literal(PROTOCOL),
   marker: z.string(),
   /** The store that the caller's state names; absent in a first create. */
-  storeId: z.string().optional(),
+  storeId: z.optional(z.string()),
 };
 const named = { ...envelope, instance: instanceId };
 /** Sent by every verb that comes from a state. */
-const fromState = { ...named, incarnation: incarnation.optional() };
+const fromState = { ...named, incarnation: z.optional(incarnation) };
 
 /** The first line on stdin of `vgpu-host --request -`. */
 export const request = z.discriminatedUnion("verb", [
   z.object({ ...envelope, verb: z.literal("install") }),
   z.object({ ...envelope, verb: z.literal("uninstall") }),
   z.object({ ...envelope, verb: z.literal("inspect") }),
-  z.object({ ...envelope, verb: z.literal("list"), owner: z.string().optional() }),
+  z.object({ ...envelope, verb: z.literal("list"), owner: z.optional(z.string()) }),
   z.object({ ...envelope, verb: z.literal("reconcile") }),
   z.object({ ...fromState, verb: z.literal("read") }),
   z.object({ ...named, verb: z.literal("create"), incarnation, owner: z.string(), spec, adopt: z.boolean() }),
@@ -58,12 +58,12 @@ const okResult = z.object({
 const failedResult = z.object({
   type: z.literal("result"),
   ok: z.literal(false),
-  storeId: z.string().optional(),
-  machineId: z.string().optional(),
+  storeId: z.optional(z.string()),
+  machineId: z.optional(z.string()),
   warnings: z.array(z.string()),
   error: errorShape,
   /** What is true of the instance after the failure; null when nothing of it is claimed or stored on the host. */
-  view: instanceView.nullable(),
+  view: z.nullable(instanceView),
 });
 
 /** One line on stdout, after the marker's. Exactly one result, last. */
@@ -78,7 +78,7 @@ export type Result = z.infer<typeof okResult> | z.infer<typeof failedResult>;
 /** Value of create, update, start and stop. */
 export const instanceValue = z.object({ instance: instanceView });
 /** Value of read: null says positively that nothing of the instance is left on this store's host. */
-export const readValue = z.object({ instance: instanceView.nullable() });
+export const readValue = z.object({ instance: z.nullable(instanceView) });
 /** Value of delete. `stale` says that the incarnation named was gone already and nothing was touched. */
 export const deleteValue = z.object({ deleted: z.literal(true), stale: z.boolean() });
 

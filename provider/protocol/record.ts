@@ -1,4 +1,4 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 import { errorShape } from "./errors";
 import { incarnation, instanceId, pciAddress } from "./names";
 import { spec } from "./spec";
@@ -19,14 +19,14 @@ export const claim = z.looseObject({
   vf: pciAddress,
   /** Parent GPU (physical function). */
   parent: pciAddress,
-  typeId: z.int().min(1),
+  typeId: z.int().check(z.minimum(1)),
   profile: z.string(),
   /** Empty for vendor VFIO. */
   mdevUuid: z.string(),
   /** The boot in which the claim was made. */
   bootId: z.string(),
   /** Milliseconds since boot when it was made; ages are counted by this. */
-  uptimeMs: z.number().min(0),
+  uptimeMs: z.number().check(z.minimum(0)),
   /** RFC 3339 UTC, for display only. */
   assignedAt: z.string(),
 });
@@ -36,7 +36,7 @@ export type Claim = z.infer<typeof claim>;
 export const vmm = z.looseObject({
   unit: z.string(),
   /** 0 until it is known. */
-  pid: z.int().min(0),
+  pid: z.int().check(z.minimum(0)),
   /** Field 22 of `/proc/<pid>/stat`; empty until it is known. */
   startTime: z.string(),
   bootId: z.string(),
@@ -59,8 +59,8 @@ export const record = z.looseObject({
   machineId: z.string(),
   /** `preparing`: nothing claimed; `claimed`: a device may be held; `complete`: create has finished. */
   phase: z.enum(["preparing", "claimed", "complete"]),
-  claim: claim.nullable(),
-  vmm: vmm.nullable(),
+  claim: z.nullable(claim),
+  vmm: z.nullable(vmm),
   desired: z.enum(["running", "stopped"]),
   /** A delete has begun and must be finished; such an instance is never started. */
   deleting: z.boolean(),
@@ -70,12 +70,12 @@ export const record = z.looseObject({
   acknowledged: z.boolean(),
   spec,
   /** Why a cleanup is pending, or null. */
-  cleanup: errorShape.nullable(),
+  cleanup: z.nullable(errorShape),
   /** Milliseconds since boot and boot id when the record was first written; its age counts by them. */
   createdBootId: z.string(),
   createdUptimeMs: z.number(),
   createdAt: z.string(),
-  disk: disk.nullable(),
+  disk: z.nullable(disk),
   /** The VM's uuid, the same at every start. */
   uuid: z.string(),
   /** SHA-256 of the host program's version that the unit refers to. */
@@ -89,6 +89,6 @@ export const foreignRecord = z.looseObject({
   id: instanceId,
   owner: z.string(),
   machineId: z.string(),
-  claim: claim.nullable(),
+  claim: z.nullable(claim),
 });
 export type ForeignRecord = z.infer<typeof foreignRecord>;

@@ -1,4 +1,4 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 import { errorShape } from "./errors";
 import { spec } from "./spec";
 
@@ -29,9 +29,9 @@ export const instanceView = z.object({
   cleanupPending: z.boolean(),
   state,
   /** The spec that the record holds, or null when there is no record. */
-  spec: spec.nullable(),
+  spec: z.nullable(spec),
   /** Type id of the claim; differs from typeId when the device was changed behind our back. */
   claimedTypeId: z.number(),
-  cleanup: errorShape.nullable(),
+  cleanup: z.nullable(errorShape),
 });
 export type InstanceView = z.infer<typeof instanceView>;

@@ -1,4 +1,4 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 import { RUN } from "../../protocol/places";
 import type { Host } from "../host";
 import { ensureFolder, listIfThere, readIfThere, replaceFile, unlinkIfThere } from "../store/atomic";

@@ -1,4 +1,4 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 import type { InstanceRecord } from "../../protocol/record";
 import type { Host } from "../host";
 import { ensureFolder, readIfThere, replaceFile } from "../store/atomic";

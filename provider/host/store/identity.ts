@@ -1,10 +1,14 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 import { VgpuError } from "../../protocol/errors";
 import { STORE_FILE, STORE_ID_FILE } from "../../protocol/places";
 import type { Files } from "../world/world";
 import { readIfThere } from "./atomic";
 
-const storeFile = z.looseObject({ version: z.literal(1), storeId: z.string().min(8), machineId: z.string().min(8) });
+const storeFile = z.looseObject({
+  version: z.literal(1),
+  storeId: z.string().check(z.minLength(8)),
+  machineId: z.string().check(z.minLength(8)),
+});
 
 export interface Identity {
   readonly storeId: string;

@@ -1,4 +1,4 @@
-import type * as z from "zod";
+import type * as z from "zod/mini";
 import { VgpuError } from "../../protocol/errors";
 import type { Host } from "../host";
 import { isGone, textOf } from "../world/world";
@@ -17,8 +17,8 @@ export interface MarkFolder<T> {
 
 export function markFolder<T extends { readonly instance: string; readonly bootId: string }>(
   folder: string,
-  names: z.ZodType<string>,
-  schema: z.ZodType<T>,
+  names: z.ZodMiniType<string>,
+  schema: z.ZodMiniType<T>,
 ): MarkFolder<T> {
   const unreadable = (name: string, reason: string) =>
     new VgpuError("inventory_ambiguous", `The mark ${folder}/${name} cannot be read: ${reason}.`);

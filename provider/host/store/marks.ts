@@ -1,11 +1,11 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 import { pciAddress } from "../../protocol/names";
 import { RUN } from "../../protocol/places";
 import type { Host } from "../host";
 import { markFolder } from "./mark-folder";
 
 /** The value that we wrote to a virtual function in this boot, and for whom. */
-const mark = z.object({ instance: z.string(), typeId: z.int().min(1), bootId: z.string() });
+const mark = z.object({ instance: z.string(), typeId: z.int().check(z.minimum(1)), bootId: z.string() });
 export type Mark = z.infer<typeof mark>;
 
 const marks = markFolder(`${RUN}/vf`, pciAddress, mark);

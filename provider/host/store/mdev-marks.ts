@@ -1,4 +1,4 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 import { mdevUuid, pciAddress } from "../../protocol/names";
 import { RUN } from "../../protocol/places";
 import { markFolder } from "./mark-folder";
@@ -6,12 +6,12 @@ import { markFolder } from "./mark-folder";
 /** The mdev that we made in this boot, and for whom. */
 const mark = z.object({
   instance: z.string(),
-  typeId: z.int().min(1),
+  typeId: z.int().check(z.minimum(1)),
   bootId: z.string(),
   /** PCI device that carries it. */
   vf: pciAddress,
   /** Milliseconds since boot when it was made. */
-  uptimeMs: z.number().min(0),
+  uptimeMs: z.number().check(z.minimum(0)),
 });
 export type MdevMark = z.infer<typeof mark>;
 

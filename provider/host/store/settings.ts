@@ -1,4 +1,4 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 import { VgpuError } from "../../protocol/errors";
 import { CONFIG_FILE } from "../../protocol/places";
 import type { Settings } from "../host";
@@ -6,16 +6,16 @@ import type { Files } from "../world/world";
 import { readIfThere } from "./atomic";
 
 const settings = z.strictObject({
-  accelerator: z.enum(["kvm", "tcg"]).default("kvm"),
-  graceMs: z.int().min(0).default(300_000),
-  lockWaitMs: z.int().min(0).default(30_000),
-  readDeadlineMs: z.int().min(100).default(10_000),
-  writeDeadlineMs: z.int().min(5_000).default(8_000),
-  releaseWaitMs: z.int().min(0).default(20_000),
-  bootWaitMs: z.int().min(1_000).default(1_800_000),
-  killNotBeforeMs: z.int().min(0).default(30_000),
-  pollMs: z.int().min(1).default(20),
-  placement: z.enum(["spread", "pack"]).default("spread"),
+  accelerator: z._default(z.enum(["kvm", "tcg"]), "kvm"),
+  graceMs: z._default(z.int().check(z.minimum(0)), 300_000),
+  lockWaitMs: z._default(z.int().check(z.minimum(0)), 30_000),
+  readDeadlineMs: z._default(z.int().check(z.minimum(100)), 10_000),
+  writeDeadlineMs: z._default(z.int().check(z.minimum(5_000)), 8_000),
+  releaseWaitMs: z._default(z.int().check(z.minimum(0)), 20_000),
+  bootWaitMs: z._default(z.int().check(z.minimum(1_000)), 1_800_000),
+  killNotBeforeMs: z._default(z.int().check(z.minimum(0)), 30_000),
+  pollMs: z._default(z.int().check(z.minimum(1)), 20),
+  placement: z._default(z.enum(["spread", "pack"]), "spread"),
 });
 
 export async function readSettings(files: Files): Promise<Settings> {

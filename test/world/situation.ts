@@ -1,6 +1,7 @@
 import { DiskError } from "./disk";
 import { cdevFacts, type Process, vfioFacts } from "./kernel";
-import { TYPE } from "./run";
+import { TYPE, writes } from "./run";
+import type { Actor } from "./scheduler";
 import type { Sim } from "./sim-world";
 
 /** The first virtual functions of the first card, and the first of the second one. */
@@ -95,3 +96,25 @@ export function loseVm(sim: Sim, id: string): void {
 }
 
 export const failure = (code: string, what = "simulated") => new DiskError(code, what);
+
+/** Device writes in order; the same one tried again and again is told once. */
+export function distinctWrites(sim: Sim): string[] {
+  return writes(sim).filter((one, index, all) => one !== all[index - 1]);
+}
+
+/** Kills the actor before the first step that matches. */
+export function killBefore(sim: Sim, actor: Actor, step: RegExp): Actor {
+  actor.before = (name) => {
+    if (step.test(name)) sim.kill(actor);
+  };
+  return actor;
+}
+
+/** Fails each step of the actor that matches; `times` = how often at most. */
+export function failStep(actor: Actor, step: RegExp, code = "EIO", times = Number.POSITIVE_INFINITY): Actor {
+  let left = times;
+  actor.before = (name) => {
+    if (step.test(name) && left-- > 0) throw failure(code, name);
+  };
+  return actor;
+}

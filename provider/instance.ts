@@ -209,7 +209,7 @@ const SECRETS = ["privateKey", "privateKeyPassword", "password"];
 /** The connection with its credentials marked as secrets, so that no state holds them in plain. */
 function withSecrets(connection: pulumi.Input<ConnectionArgs> | undefined): pulumi.Input<object> | undefined {
   if (connection === undefined) return undefined;
-  // What is inside an output can only be marked as a whole.
+  // What is inside an output, or has another form than it should, can only be marked as a whole.
   if (!isPlain(connection)) return pulumi.secret(connection);
   const { proxy, ...own } = connection;
   if (proxy === undefined) return marked(own);
@@ -219,7 +219,9 @@ function withSecrets(connection: pulumi.Input<ConnectionArgs> | undefined): pulu
 }
 
 function isPlain<T extends object>(value: pulumi.Input<T>): value is T {
-  return !pulumi.Output.isInstance(value) && !(value instanceof Promise);
+  return (
+    typeof value === "object" && Object.getPrototypeOf(value) === Object.prototype && !pulumi.Output.isInstance(value)
+  );
 }
 
 function marked(values: object): object {

@@ -9,6 +9,15 @@ export interface Problem {
   readonly reason: string;
 }
 
+/**
+ * A problem as the engine shall show it. The engine prints the value of the property that is named, so only inputs that can
+ * hold no secret are named to it; it cannot find a nested one. For all others the path stands in the sentence.
+ */
+export function forEngine({ property, reason }: Problem): Problem {
+  const shown = property in inputs.shape && property !== "connection" && property !== "image";
+  return shown ? { property, reason } : { property: "", reason: `${property}: ${reason}` };
+}
+
 type Path = readonly PropertyKey[];
 
 /** Every problem of the inputs. Values that are not known yet are not judged. */

@@ -5,7 +5,7 @@ import { type Difference, differenceOf } from "./diff";
 import { guarded } from "./failure";
 import { instanceOf } from "./identity";
 import { logOf } from "./log";
-import type { Problem } from "./problems";
+import { forEngine, type Problem } from "./problems";
 import { readInstance } from "./read";
 import { configure as keep, type StackConfig } from "./settings";
 import { updateInstance } from "./update";
@@ -18,7 +18,10 @@ type Values = Record<string, unknown>;
 export const configure = (request: { config: StackConfig }): Promise<void> => guarded(() => keep(request.config));
 
 export const check = (_olds: Values, news: Values): Promise<{ inputs: Values; failures: Problem[] }> =>
-  guarded(() => checkInputs(news));
+  guarded(async () => {
+    const { inputs, failures } = await checkInputs(news);
+    return { inputs, failures: failures.map(forEngine) };
+  });
 
 export const diff = (id: string, olds: Values, news: Values): Promise<Difference> =>
   guarded(async () => {

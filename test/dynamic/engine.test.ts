@@ -69,6 +69,23 @@ requires(
     expect((await project.destroy()).code).toBe(0);
   }, 60_000);
 
+  it("R-16 the engine shows no secret of an input that is refused, not even under a misspelt name", async () => {
+    const wrong = `{ ...args, connectoin: { privateKey: "${PASSWORD}" }, image: "${PASSWORD}", vcpus: 0 }`;
+    const connection = `{ password: ["${PASSWORD}"], privateKey: "${PASSWORD}", proxy: "${PASSWORD}", port: 0 }`;
+    await using project = await new Project({ program: program(wrong, "", connection) }).init();
+    const preview = await project.preview();
+    expect(preview.code).not.toBe(0);
+    expect(preview.text).not.toContain(PASSWORD);
+    expect(preview.text).toContain("connectoin: unknown property; did you mean 'connection'?");
+    expect(preview.text).toContain("connection.privateKey: expected a private key");
+    expect(preview.text).toContain("connection.port: expected at least 1");
+    expect(preview.text).toMatch(/property vcpus value {0}.*expected at least 1/);
+    project.write(program("args", "", `"${PASSWORD}"`));
+    const again = await project.preview();
+    expect(again.code).not.toBe(0);
+    expect(again.text).not.toContain(PASSWORD);
+  }, 60_000);
+
   it("R-10 a preview with values that are not known yet passes, and R-23 a parent is part of the owner", async () => {
     const before = `
       class Box extends pulumi.ComponentResource { constructor() { super("test:Box", "box"); } }

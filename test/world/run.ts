@@ -48,6 +48,7 @@ export function hostOf(sim: Sim, actor: Actor, verb: string, warnings: string[] 
       killNotBeforeMs: 30_000,
       pollMs: 20,
       placement: "spread",
+      ...sim.settings,
     },
     bootId: sim.kernel.bootId,
     machineId: sim.machineId,

@@ -1,3 +1,4 @@
+import type { Settings } from "../../provider/host/host";
 import type { Attribute, FileFacts, StartEnd, TransientUnit, World, WriteEnd } from "../../provider/host/world/world";
 import type { CardModel } from "../simhost/model/catalogue";
 import { Hardware } from "../simhost/model/hardware";
@@ -45,6 +46,8 @@ export class Sim {
   readonly kernel: Kernel;
   readonly locks: LockTable;
   readonly actors = new Set<Actor>();
+  /** Settings of the host that differ from the defaults. */
+  settings: Partial<Settings> = {};
   readonly machineId = "0123456789abcdef0123456789abcdef";
   watch: Watch | undefined;
   /** For whom each child that writes an attribute now does it, by its pid. */

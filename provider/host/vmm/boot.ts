@@ -20,7 +20,7 @@ export async function requireQemu(host: Host): Promise<string> {
   const found = await host.tools.qemu();
   if ("problem" in found)
     throw new VgpuError("host_not_ready", `QEMU ${OLDEST_QEMU} or newer is needed: ${found.problem}.`);
-  const version = Number(/version (\d+)\./.exec(found.version)?.[1]);
+  const version = Number(/^QEMU emulator version (\d+)\./.exec(found.version)?.[1]);
   if (version >= OLDEST_QEMU) return found.path;
   throw new VgpuError("host_not_ready", `QEMU ${OLDEST_QEMU} or newer is needed, ${found.path} is "${found.version}".`);
 }

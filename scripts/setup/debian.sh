@@ -45,6 +45,10 @@ apt-get -q -o DPkg::Lock::Timeout=300 update
 $get install $missing || give_up "apt-get could not install: $missing" "see the lines above; then try: apt-get install --no-install-recommends $missing"
 
 case " $missing " in
-*" openssh-server "*) systemctl disable ssh.service ssh.socket || give_up "sshd is installed now and could not be disabled" "run: systemctl disable ssh.service ssh.socket" ;;
+*" openssh-server "*)
+  systemctl disable ssh.service ssh.socket || give_up "sshd is installed now and could not be disabled" \
+    "run: systemctl disable --now ssh.service ssh.socket"
+  systemctl stop ssh.service ssh.socket 2>/dev/null || true # where systemd does not run there is nothing to stop
+  ;;
 esac
 result "installed $missing"

@@ -1,5 +1,5 @@
-// Bundles the host program and packs it: dist/host/program.tgz holds vgpu-host.cjs, its launchers and VERSION, byte for byte the same
-// for the same sources, since a version's name on a host is the hash of this file.
+// Bundles the host program and packs it: dist/host/program.tgz holds program.cjs, vgpu-host.cjs that runs it, launchers and VERSION, byte
+// for byte the same for the same sources, since a version's name on a host is the hash of this file.
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { chmodSync, copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -12,31 +12,33 @@ const out = join(root, "dist", "host");
 const content = join(out, "content");
 const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
 
-// The first statement of the bundle: syntax below may be unknown to an older Node.js.
+// The first statement of what Node.js runs. That file has old syntax only, so an older Node.js comes as far as this.
 const nodeCheck = `if(+process.versions.node.split(".")[0]<18){console.log(JSON.stringify({type:"result",ok:false,warnings:[],view:null,error:{code:"host_not_ready",message:"Node.js 18 or newer is needed on the host, found "+process.versions.node+".",hint:"Install Node.js 18 or newer on the host, then run the same command again.",retryable:true}}));process.exit(1)}`;
 
 rmSync(out, { recursive: true, force: true });
 mkdirSync(content, { recursive: true });
-await build({
-  entryPoints: [join(root, "provider/host/main.ts")],
-  outfile: join(content, "vgpu-host.cjs"),
-  bundle: true,
-  platform: "node",
-  format: "cjs",
-  target: "node18",
-  minify: true,
-  keepNames: true,
-  legalComments: "none",
-  banner: { js: nodeCheck },
-  logLevel: "warning",
-});
+const bundle = (from, to, more) =>
+  build({
+    entryPoints: [join(root, from)],
+    outfile: join(content, to),
+    bundle: true,
+    platform: "node",
+    format: "cjs",
+    target: "node18",
+    minify: true,
+    legalComments: "none",
+    logLevel: "warning",
+    ...more,
+  });
+await bundle("provider/host/start.ts", "vgpu-host.cjs", { target: "node8", banner: { js: nodeCheck } });
+await bundle("provider/host/main.ts", "program.cjs", { charset: "ascii" });
 for (const launcher of ["vgpu-host", "vgpu-reconcile"]) {
   copyFileSync(join(root, "provider/host/launchers", launcher), join(content, launcher));
   chmodSync(join(content, launcher), 0o755);
 }
 writeFileSync(join(content, "VERSION"), `${version}\n`);
 
-const names = ["VERSION", "vgpu-host", "vgpu-host.cjs", "vgpu-reconcile"];
+const names = ["VERSION", "program.cjs", "vgpu-host", "vgpu-host.cjs", "vgpu-reconcile"];
 const same = ["--format=ustar", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner", "--mode=u=rwX,go=rX"];
 const tar = execFileSync("tar", ["-C", content, ...same, "-cf", "-", ...names], { maxBuffer: 64 * 1024 * 1024 });
 const program = gzipSync(tar, { level: 9 });

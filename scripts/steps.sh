@@ -75,7 +75,7 @@ report() {
   exit 1
 }
 
-# Ends every step that runs, with its children, and waits until they are gone.
+# Ends every step that runs, with its children, and waits until they are gone. A step may finish what must not be torn apart.
 end_steps() {
   for name in $running; do
     group=$(cat "$steps/$name.pid")
@@ -83,7 +83,8 @@ end_steps() {
     waits=0
     while kill -s 0 -- "-$group" 2>/dev/null; do
       waits=$((waits + 1))
-      [ "$waits" -lt 50 ] || kill -s KILL -- "-$group" 2>/dev/null
+      [ "$waits" != 30 ] || echo "waiting for step \"$name\" to end" >&2
+      [ "$waits" -lt 3000 ] || kill -s KILL -- "-$group" 2>/dev/null
       sleep 0.1
     done
   done

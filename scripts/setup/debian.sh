@@ -39,10 +39,11 @@ if [ ! -e "$policy" ]; then
 fi
 
 export DEBIAN_FRONTEND=noninteractive
-get="apt-get -q -y -o DPkg::Lock::Timeout=300 --no-install-recommends"
 echo "installing: $missing"
-apt-get -q -o DPkg::Lock::Timeout=300 update
-$get install $missing || give_up "apt-get could not install: $missing" "see the lines above; then try: apt-get install --no-install-recommends $missing"
+# In a session of its own: when another step fails and this one is ended, dpkg must not be torn out of its work.
+apt() { setsid -w apt-get -q -o DPkg::Lock::Timeout=300 "$@"; }
+apt update
+apt -y --no-install-recommends install $missing || give_up "apt-get could not install: $missing" "see the lines above; then try: apt-get install --no-install-recommends $missing"
 
 case " $missing " in
 *" openssh-server "*)

@@ -3,6 +3,7 @@ import { pciAddress } from "../../protocol/names";
 import type { Host } from "../host";
 import { type Attribute, isGone, textOf } from "../world/world";
 import { type Profile, parseCatalogue, parseTypeId } from "./catalogue";
+import type { Mdev } from "./mdev/find";
 
 export const PCI = "/sys/bus/pci/devices";
 
@@ -17,7 +18,15 @@ export interface VirtualFunction {
   readonly typeId: number;
   /** What it offers now; this shrinks with use. */
   readonly creatable: readonly Profile[];
+  /** All that it could ever offer, where the driver tells; else only what is creatable is known. */
+  readonly supported?: readonly Profile[];
+  /** Where it carries mdevs: how many more of each type, and those that are there. */
+  readonly room?: ReadonlyMap<number, number>;
+  readonly mdevs?: readonly Mdev[];
 }
+
+/** What a function is known to offer, now or when it is free. */
+export const offersOf = ({ supported, creatable }: VirtualFunction) => supported ?? creatable;
 
 export interface Card {
   /** Address of the physical function; empty when its functions name none, and then nothing is placed on them. */
@@ -73,7 +82,8 @@ async function vgpuParent(host: Host, address: string): Promise<string | undefin
   }
 }
 
-async function physicalFunctionOf(host: Host, address: string): Promise<string | undefined> {
+/** Undefined when it is none's virtual function. */
+export async function physicalFunctionOf(host: Host, address: string): Promise<string | undefined> {
   try {
     return (await host.files.target(`${PCI}/${address}/physfn`)).split("/").at(-1);
   } catch (error) {
@@ -101,7 +111,7 @@ async function readCard(host: Host, parent: string, addresses: readonly string[]
   return { parent, functions, unreadable };
 }
 
-function textFrom(read: ReadonlyMap<string, Attribute>, path: string): string {
+export function textFrom(read: ReadonlyMap<string, Attribute>, path: string): string {
   const value = read.get(path) ?? { unreadable: "not read" };
   if ("text" in value) return value.text;
   throw new Error(`${path} is unreadable (${value.unreadable})`);

@@ -1,5 +1,5 @@
 import { isProfile } from "./catalogue";
-import type { Card } from "./discovery";
+import { type Card, offersOf } from "./discovery";
 
 /** What is known of one virtual function beside what it reads. */
 export interface Standing {
@@ -11,6 +11,8 @@ export interface Standing {
   readonly heldBack: string | undefined;
   readonly failures: number;
   readonly quarantined: boolean;
+  /** Where it carries several mdevs: whose they are. */
+  readonly carries?: readonly string[];
 }
 
 export interface Wish {
@@ -98,9 +100,9 @@ export function reclaimable(wish: Wish, facts: PlacementFacts): Candidate[] {
   );
 }
 
-/** The profile as this card's own catalogues name it now. */
+/** The profile as this card's own catalogues name it. */
 export function profileOn(card: Card, asked: string): { typeId: number; name: string } | undefined {
-  return card.functions.flatMap((vf) => vf.creatable).find((offered) => isProfile(offered.name, asked));
+  return card.functions.flatMap(offersOf).find((offered) => isProfile(offered.name, asked));
 }
 
 function compare(a: readonly number[], b: readonly number[]): number {

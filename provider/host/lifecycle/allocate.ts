@@ -1,17 +1,16 @@
 import { VgpuError } from "../../protocol/errors";
 import type { Claim, InstanceRecord } from "../../protocol/record";
-import { type Card, devicePathOf, discover, readType, typeFileOf } from "../devices/discovery";
-import { noteFailure } from "../devices/health";
+import type { Card } from "../devices/discovery";
 import { type Candidate, candidates, reclaimable } from "../devices/placement";
 import type { Host } from "../host";
 import { HOST_LOCK, take, under, vfLock } from "../store/locks";
-import { removeMark, writeMark } from "../store/marks";
 import { saveRecord } from "../store/records";
 import type { Held } from "../world/world";
+import { type Framework, frameworkOf } from "./framework";
+import { hanging } from "./hanging";
 import { type Made, tries } from "./made";
 import { resetIfOurs, resetUnclaimed } from "./reset";
 import { nothingFree } from "./shortage";
-import { takeStock } from "./stock";
 
 /** Virtual functions of one card that are tried before the next card is. */
 const TRIES_PER_CARD = 3;
@@ -22,18 +21,25 @@ const TRIES_PER_CARD = 3;
  */
 export async function allocate(host: Host, record: InstanceRecord, made: Made): Promise<InstanceRecord> {
   const failures: Failure[] = [];
+  const framework = await frameworkOf(host);
+  const until = (await host.clock.uptimeMs()) + host.settings.lockWaitMs;
   let hasReclaimed = false;
   for (let current = record; ; ) {
-    const cards = await discover(host);
-    const search = { cards, failures, made, mayReclaim: !hasReclaimed };
+    const cards = await framework.discover(host);
+    const mayWait = framework.shared && (await host.clock.uptimeMs()) < until;
+    const search = { framework, cards, failures, made, mayReclaim: !hasReclaimed, mayWait };
     const chosen = await under(take(host, HOST_LOCK, record.id), () => choose(host, current, search));
+    if ("waitFor" in chosen) {
+      await under(take(host, vfLock(chosen.waitFor), record.id), async () => {});
+      continue;
+    }
     try {
       if (chosen.reclaim) {
         hasReclaimed = true;
         current = await reclaim(host, chosen, chosen.reclaim, made);
         continue;
       }
-      const end = await assign(host, chosen.record, chosen.lock, chosen.candidate);
+      const end = await framework.assign(host, chosen.record, chosen.lock);
       if (end.done) return chosen.record;
       failures.push({ ...chosen.candidate, ...end });
       current = await giveUp(host, chosen.record, made);
@@ -52,16 +58,19 @@ export interface Failure {
 }
 
 interface Search {
+  readonly framework: Framework;
   readonly cards: readonly Card[];
   readonly failures: readonly Failure[];
   readonly made: Made;
   /** Whether types of ours that nobody claims may still be cleared to make room. */
   readonly mayReclaim: boolean;
+  /** Whether a device whose lock is taken may be waited for. */
+  readonly mayWait: boolean;
 }
 
 interface Chosen {
   readonly candidate: Candidate;
-  readonly record: InstanceRecord;
+  readonly record: InstanceRecord & { readonly claim: Claim };
   readonly lock: Held;
   readonly reclaim: Reclaim | undefined;
 }
@@ -77,9 +86,9 @@ interface Reclaim {
 async function choose(
   host: Host,
   record: InstanceRecord,
-  { cards, failures, made, mayReclaim }: Search,
-): Promise<Chosen> {
-  const stock = await takeStock(host, record.id, cards);
+  { framework, cards, failures, made, mayReclaim, mayWait }: Search,
+): Promise<Chosen | { readonly waitFor: string }> {
+  const stock = await framework.takeStock(host, record.id, cards);
   const wish = { profile: record.spec.profile, gpu: record.spec.gpu };
   const facts = { cards, ...stock, strategy: host.settings.placement };
   const all = candidates(wish, facts);
@@ -88,11 +97,12 @@ async function choose(
     (one) => triesOn(one.parent) < TRIES_PER_CARD && !failures.some((failure) => failure.vf === one.vf),
   );
   const locked: string[] = [];
-  const first = await claimFirst(host, record, left, { locked, made });
+  const first = await claimFirst(host, record, left, { framework, locked, made });
   if (first) return { ...first, reclaim: undefined };
+  if (mayWait && locked[0] !== undefined) return { waitFor: locked[0] };
   const shortage = nothingFree(wish, { cards, ...stock, failures, locked });
   const hidden = mayReclaim && all.length === 0 ? reclaimable(wish, facts) : [];
-  const second = await claimFirst(host, record, hidden, { locked, made });
+  const second = await claimFirst(host, record, hidden, { framework, locked, made });
   if (!second) throw shortage;
   const others = hidden.map(({ vf }) => vf).filter((vf) => vf !== second.candidate.vf);
   return { ...second, reclaim: { others, shortage } };
@@ -103,7 +113,7 @@ async function claimFirst(
   host: Host,
   record: InstanceRecord,
   from: readonly Candidate[],
-  { locked, made }: { locked: string[]; made: Made },
+  { framework, locked, made }: { framework: Framework; locked: string[]; made: Made },
 ): Promise<Omit<Chosen, "reclaim"> | undefined> {
   for (const candidate of from) {
     const lock = await host.locks.take(vfLock(candidate.vf), { verb: host.verb, instance: record.id }, 0);
@@ -118,11 +128,11 @@ async function claimFirst(
           `The requester of ${record.id} was not heard of any more; nothing was claimed.`,
         );
       }
-      const claim = await makeClaim(host, candidate);
+      const claim = await makeClaim(host, framework, candidate);
       tries(made, claim);
       const claimed = await saveRecord(host, { ...record, phase: atLeastClaimed(record), claim, vmm: null });
       made.now = claim;
-      return { candidate, lock, record: claimed };
+      return { candidate, lock, record: { ...claimed, claim } };
     } catch (error) {
       await lock.release();
       throw error;
@@ -139,7 +149,7 @@ async function reclaim(
   made: Made,
 ): Promise<InstanceRecord> {
   const first = await resetIfOurs(host, candidate.vf, record.id, lock);
-  if (first.kind === "hangs") throw hanging("0", candidate.vf, first.pid);
+  if (first.kind === "hangs") throw hanging(`0 to ${candidate.vf}`, first.pid);
   let cleared = first.kind === "clean" ? 1 : 0;
   for (const vf of others) if (await resetUnclaimed(host, vf, record.id)) cleared++;
   const freed = await giveUp(host, record, made);
@@ -153,66 +163,18 @@ async function giveUp(host: Host, record: InstanceRecord, made: Made): Promise<I
   return freed;
 }
 
-const hanging = (value: string, vf: string, pid: number) =>
-  new VgpuError("device_busy", `The write of ${value} to ${vf} hangs in the driver (pid ${pid}).`);
-
 const atLeastClaimed = (record: InstanceRecord) => (record.phase === "preparing" ? "claimed" : record.phase);
 
-async function makeClaim(host: Host, { vf, parent, typeId, profile }: Candidate): Promise<Claim> {
+async function makeClaim(host: Host, framework: Framework, candidate: Candidate): Promise<Claim> {
+  const { vf, parent, typeId, profile } = candidate;
   return {
-    framework: "vendor-vfio",
-    devicePath: devicePathOf(vf),
+    ...framework.name(host, candidate),
     vf,
     parent,
     typeId,
     profile,
-    mdevUuid: "",
     bootId: host.bootId,
     uptimeMs: await host.clock.uptimeMs(),
     assignedAt: host.clock.wall().toISOString(),
   };
-}
-
-type Assigned = { readonly done: true } | ({ readonly done: false } & Pick<Failure, "reason" | "kind">);
-
-/** Gives the claimed virtual function its type, under its lock. Throws when the claim must stay. */
-async function assign(
-  host: Host,
-  record: InstanceRecord,
-  lock: Held,
-  { vf, typeId, profile }: Candidate,
-): Promise<Assigned> {
-  const failed = (kind: Failure["kind"], reason: string): Assigned => ({ done: false, kind, reason });
-  const before = await resetIfOurs(host, vf, record.id, lock);
-  if (before.kind === "hangs") throw hanging("0", vf, before.pid);
-  if (before.kind !== "clean") return failed(before.kind === "in use" ? "in use" : "refused", before.reason);
-
-  await writeMark(host, vf, record.id, typeId);
-  const end = await host.driver.write(typeFileOf(vf), String(typeId), lock, host.settings.writeDeadlineMs);
-  if (!end.ended) throw hanging(`type ${typeId}`, vf, end.pid);
-  const after = await readType(host, vf);
-  if (after.kind === "type" && after.typeId === typeId) return { done: true };
-  if (after.kind !== "type") {
-    throw new VgpuError(
-      "device_verify_failed",
-      `${vf} cannot be read back after type ${typeId} was written to it (${after.kind}).`,
-    );
-  }
-  await removeMark(host, vf, record.id);
-  if (after.typeId !== 0) {
-    host.warn(`${vf} is foreign: it reads type ${after.typeId} after type ${typeId} was written.`);
-    await noteFailure(host, vf, record.id, `read back ${after.typeId} instead of ${typeId}`);
-    return failed("not as written", `it reads type ${after.typeId} instead of ${typeId}`);
-  }
-  const reason = `the driver refused type ${typeId} (${end.errno ?? "accepted, but it reads 0"})`;
-  // A refused type counts against the virtual function only if its card still offers the profile.
-  if (await stillOffers(host, vf, profile)) await noteFailure(host, vf, record.id, reason);
-  return failed("refused", reason);
-}
-
-/** Whether a virtual function's catalogue, read anew, has the profile; one that cannot be read offers nothing. */
-async function stillOffers(host: Host, vf: string, profile: string): Promise<boolean> {
-  const cards = await discover(host).catch(() => []);
-  const now = cards.flatMap((card) => card.functions).find((one) => one.address === vf);
-  return now?.creatable.some((offered) => offered.name === profile) ?? false;
 }

@@ -1,7 +1,8 @@
-import { type Card, discover } from "../devices/discovery";
-import { candidates, type Standing } from "../devices/placement";
+import { type Card, offersOf } from "../devices/discovery";
+import { type Candidate, candidates, type Standing } from "../devices/placement";
 import type { Host } from "../host";
-import { type Stock, takeStock } from "./stock";
+import { frameworkOf } from "./framework";
+import type { Stock } from "./stock";
 
 /** One virtual function as an operator wants to see it. */
 export interface FunctionReport {
@@ -16,14 +17,15 @@ export interface FunctionReport {
 export interface CardReport {
   readonly parent: string;
   readonly functions: readonly FunctionReport[];
-  /** Profiles that could be had on this card now, and how many virtual functions each could take next. */
+  /** Profiles that could be had on this card now, and how many vGPUs of each could be had next. */
   readonly available: Readonly<Record<string, number>>;
 }
 
 /** What there is on the host's cards and who has it. Throws when a record cannot be read. */
 export async function inspectHost(host: Host): Promise<{ cards: CardReport[] }> {
-  const cards = await discover(host);
-  const stock = await takeStock(host, "", cards);
+  const framework = await frameworkOf(host);
+  const cards = await framework.discover(host);
+  const stock = await framework.takeStock(host, "", cards);
   return { cards: cards.map((card) => reportOn(card, stock)) };
 }
 
@@ -31,11 +33,12 @@ function reportOn(card: Card, stock: Stock): CardReport {
   const names = [...new Set(card.functions.flatMap((vf) => vf.creatable.map((profile) => profile.name)))].sort();
   const available = names.map((profile) => {
     const wish = { profile, gpu: card.parent };
-    return [profile, candidates(wish, { cards: [card], ...stock, strategy: "spread" }).length] as const;
+    const places = candidates(wish, { cards: [card], ...stock, strategy: "spread" });
+    return [profile, places.reduce((sum, place) => sum + roomOf(card, place), 0)] as const;
   });
   const functions = card.functions.map((vf): FunctionReport => {
     const at = stock.standing.get(vf.address);
-    const name = vf.creatable.find((offered) => offered.typeId === vf.typeId)?.name ?? "";
+    const name = offersOf(vf).find((offered) => offered.typeId === vf.typeId)?.name ?? "";
     return { vf: vf.address, typeId: vf.typeId, profile: name, ...statusOf(vf.typeId, at) };
   });
   const unreadable = card.unreadable.map(({ address, reason }): FunctionReport => {
@@ -44,10 +47,15 @@ function reportOn(card: Card, stock: Stock): CardReport {
   return { parent: card.parent, functions: [...functions, ...unreadable], available: Object.fromEntries(available) };
 }
 
+/** How many vGPUs a place could take: one, but for a device that carries several. */
+function roomOf({ functions }: Card, { vf, typeId }: Candidate): number {
+  return functions.find(({ address }) => address === vf)?.room?.get(typeId) ?? 1;
+}
+
 function statusOf(typeId: number, at: Standing | undefined): Pick<FunctionReport, "status" | "who"> {
   if (at?.claimedBy !== undefined) return { status: "claimed", who: at.claimedBy };
   if (at?.quarantined) return { status: "quarantined", who: `${at.failures} failed assignments` };
-  if (typeId === 0) return { status: "free", who: at?.heldBack ?? "" };
+  if (typeId === 0) return { status: "free", who: at?.carries?.join(", ") || (at?.heldBack ?? "") };
   if (at?.markedFor === undefined) return { status: "foreign", who: "" };
   return { status: "dirty", who: at.heldBack ?? at.markedFor };
 }

@@ -1,9 +1,8 @@
 import { toShape, VgpuError } from "../../protocol/errors";
 import type { InstanceRecord } from "../../protocol/record";
 import { isProfile } from "../devices/catalogue";
-import { readType } from "../devices/discovery";
+import { claimedDevice, deviceOf } from "../devices/frameworks";
 import type { Host } from "../host";
-import { readMark } from "../store/marks";
 import { saveRecord } from "../store/records";
 import { adoptVmm, bootVmm } from "../vmm/boot";
 import { stopVmm } from "../vmm/stop";
@@ -59,9 +58,9 @@ export async function powerOff(host: Host, record: InstanceRecord): Promise<Inst
 }
 
 /** Whether somebody changed the type of a device that this instance claims. */
-export async function isDeviceChanged(host: Host, { claim, machineId }: InstanceRecord): Promise<boolean> {
+export async function isDeviceChanged(host: Host, { id, claim, machineId }: InstanceRecord): Promise<boolean> {
   if (!claim || !isCurrent(host, claim, machineId)) return false;
-  const now = await readType(host, claim.vf);
+  const now = await deviceOf(host, { instance: id, ...claimedDevice(claim) }).now();
   return now.kind === "gone" || (now.kind === "type" && now.typeId !== claim.typeId);
 }
 
@@ -92,8 +91,9 @@ async function releaseBeforeStart(host: Host, record: InstanceRecord): Promise<I
 async function isAssigned(host: Host, record: InstanceRecord): Promise<boolean> {
   const { claim } = record;
   if (!claim || record.phase === "complete" || !isCurrent(host, claim, record.machineId)) return false;
-  const now = await readType(host, claim.vf);
-  const mark = await readMark(host, claim.vf);
+  const device = deviceOf(host, { instance: record.id, ...claimedDevice(claim) });
+  const now = await device.now();
+  const mark = await device.mark();
   const ours = mark?.instance === record.id && mark.typeId === claim.typeId;
   return now.kind === "type" && now.typeId === claim.typeId && ours && isProfile(claim.profile, record.spec.profile);
 }

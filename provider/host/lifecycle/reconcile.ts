@@ -1,9 +1,9 @@
 import { toShape, VgpuError } from "../../protocol/errors";
 import type { InstanceRecord } from "../../protocol/record";
-import { discover } from "../devices/discovery";
+import { nameOf } from "../devices/device";
+import { claimedDevice } from "../devices/frameworks";
 import type { Host } from "../host";
 import { instanceLock } from "../store/locks";
-import { markedVfs, readMark } from "../store/marks";
 import { type Found, findRecord, findRecords, namesInStore, saveRecord, tidyFolder } from "../store/records";
 import { requireQemu } from "../vmm/boot";
 import { removeUnusedBases } from "../vmm/disk";
@@ -11,9 +11,10 @@ import { type Held, textOf } from "../world/world";
 import { isRecent, ownLiveness } from "./liveness";
 import { madeFrom } from "./made";
 import { powerOn } from "./power";
-import { isCurrent, releaseClaim, releaseHolding } from "./release";
+import { releaseClaim } from "./release";
 import { mayStart, noteStart } from "./restart";
 import { rollBack } from "./rollback";
+import { sweepMdevs, sweepVfs } from "./sweep";
 
 export interface Finding {
   /** Instance or virtual function that it is about. */
@@ -29,7 +30,7 @@ export interface Report {
   readonly vendorDone: boolean;
 }
 
-type Note = (about: string, kind: Finding["kind"], text: string) => void;
+export type Note = (about: string, kind: Finding["kind"], text: string) => void;
 
 /** One pass over the host: releases what is pending or stale, reports what is foreign, and starts what should run. */
 export async function reconcileHost(host: Host): Promise<Report> {
@@ -38,18 +39,22 @@ export async function reconcileHost(host: Host): Promise<Report> {
   const records = await findRecords(host.files);
   const broken = records.filter((found) => found.kind === "broken");
   for (const one of broken) note(one.id, "pending", `its record cannot be read: ${one.reason}`);
-  // What an unreadable record claims is unknown, so no virtual function may be touched.
-  if (broken.length > 0) return { findings, vendorDone: false };
-
-  for (const { id } of records) await withInstance(host, id, note, (record) => settle(host, record, note));
-  await sweepMarks(host, note);
+  // What an unreadable record claims is unknown, so no virtual function may be touched. An mdev is nobody else's.
+  const vendorDone = broken.length === 0;
+  for (const { id } of records) {
+    await withInstance(host, id, note, async (record) => {
+      if (vendorDone || record.claim?.framework === "mdev") await settle(host, record, note);
+    });
+  }
+  await sweepMdevs(host, note);
+  if (!vendorDone) return { findings, vendorDone };
+  await sweepVfs(host, note);
   await tidyStore(host, note);
-  await reportForeign(host, note);
   if (!(await host.units.stopping())) {
     for (const { id } of records)
       await withInstance(host, id, note, (record, lock) => startIfDue(host, record, lock, note));
   }
-  return { findings, vendorDone: true };
+  return { findings, vendorDone };
 }
 
 /** Works on an instance under its lock, with its record read again; one that a verb works on is left to it. */
@@ -97,44 +102,16 @@ async function settle(host: Host, record: InstanceRecord, note: Note): Promise<v
 }
 
 async function tryRelease(host: Host, record: InstanceRecord, note: Note): Promise<InstanceRecord | undefined> {
-  const vf = record.claim?.vf;
+  const device = record.claim ? nameOf(claimedDevice(record.claim)) : "";
   try {
     // A delete-only or deleting remainder keeps its flags; nothing more of it is pending on a device.
     const released = await releaseClaim(host, { ...record, cleanup: null });
-    note(record.id, "done", `released ${vf}`);
+    note(record.id, "done", `released ${device}`);
     return released;
   } catch (cause) {
-    note(record.id, "pending", `${vf} is not released: ${textOf(cause)}`);
+    note(record.id, "pending", `${device} is not released: ${textOf(cause)}`);
     if (!record.cleanup) await saveRecord(host, { ...record, cleanup: toShape(cause) });
     return undefined;
-  }
-}
-
-/** Clears virtual functions that we typed in this boot and that no record claims any more. */
-async function sweepMarks(host: Host, note: Note): Promise<void> {
-  for (const vf of await markedVfs(host)) {
-    try {
-      const mark = await readMark(host, vf);
-      if (mark) await sweepOne(host, vf, mark.instance, mark.typeId, note);
-    } catch (error) {
-      note(vf, "pending", textOf(error));
-    }
-  }
-}
-
-async function sweepOne(host: Host, vf: string, instance: string, typeId: number, note: Note): Promise<void> {
-  const lock = await host.locks.take(instanceLock(instance), { verb: host.verb, instance }, 0);
-  if (!lock) return;
-  try {
-    const found = await findRecord(host.files, instance);
-    if (found && found.kind !== "record") return;
-    const { claim, machineId, vmm } = found?.record ?? { claim: null, machineId: host.machineId, vmm: null };
-    if (claim?.vf === vf && isCurrent(host, claim, machineId)) return;
-    await releaseHolding(host, { instance, vmm, vf, typeId, current: true }, async () =>
-      note(vf, "done", `nobody claims it any more; it was typed for ${instance}`),
-    );
-  } finally {
-    await lock.release();
   }
 }
 
@@ -152,20 +129,6 @@ async function tidyStore(host: Host, note: Note): Promise<void> {
     }
   }
   await removeUnusedBases(host).catch((error: unknown) => note("images", "pending", textOf(error)));
-}
-
-async function reportForeign(host: Host, note: Note): Promise<void> {
-  const claimed = new Set<string>();
-  for (const found of await findRecords(host.files))
-    if (found.kind !== "broken" && found.record.claim) claimed.add(found.record.claim.vf);
-  for (const card of await discover(host)) {
-    for (const { address, reason } of card.unreadable) note(address, "waiting", `it cannot be read: ${reason}`);
-    for (const { address, typeId } of card.functions) {
-      if (typeId === 0 || claimed.has(address)) continue;
-      const mark = await readMark(host, address);
-      if (mark?.typeId !== typeId) note(address, "foreign", `it has type ${typeId}, which was not set by us`);
-    }
-  }
 }
 
 /** Starts an instance that should run and does not. */

@@ -1,5 +1,5 @@
 import { VgpuError } from "../../protocol/errors";
-import type { Card } from "../devices/discovery";
+import { type Card, offersOf } from "../devices/discovery";
 import { profileOn, type Wish } from "../devices/placement";
 import type { Failure } from "./allocate";
 import type { Stock } from "./stock";
@@ -32,9 +32,9 @@ export function nothingFree(wish: Wish, shortage: Shortage): VgpuError {
       `No virtual function could be read: ${unreadable.map((one) => `${one.address}: ${one.reason}`).join("; ")}.`,
     );
   }
-  const offered = [...new Set(functions.flatMap((vf) => vf.creatable.map((profile) => profile.name)))].sort();
+  const offered = [...new Set(functions.flatMap(offersOf).map((profile) => profile.name))].sort();
   const known = cards.some((card) => profileOn(card, wish.profile));
-  if (!known && unreadable.length === 0 && functions.every((vf) => vf.typeId === 0)) {
+  if (!known && unreadable.length === 0 && functions.every((vf) => vf.supported || vf.typeId === 0)) {
     return new VgpuError(
       "unknown_profile",
       `No card of the host offers profile "${wish.profile}"; offered are: ${offered.join(", ") || "none"}.`,
@@ -87,6 +87,7 @@ export function nothingFree(wish: Wish, shortage: Shortage): VgpuError {
 
 function useOf(address: string, typeId: number, { standing }: Shortage): string | undefined {
   const at = standing.get(address);
+  if (at?.carries?.length) return `${address}: ${at.carries.join(", ")}`;
   if (at?.claimedBy !== undefined) return `${address}: ${at.claimedBy}`;
   if (at?.quarantined) return `${address}: quarantined`;
   if (typeId !== 0 && at?.markedFor === undefined) return `${address}: foreign (type ${typeId})`;

@@ -1,5 +1,6 @@
+import type { Claim } from "../../protocol/record";
 import { framebufferMiB } from "../devices/catalogue";
-import type { Card } from "../devices/discovery";
+import { type Card, offersOf } from "../devices/discovery";
 import { type Health, isQuarantined, readHealth } from "../devices/health";
 import type { Standing } from "../devices/placement";
 import type { Host } from "../host";
@@ -20,19 +21,9 @@ export interface Stock {
 export async function takeStock(host: Host, forInstance: string, cards: readonly Card[]): Promise<Stock> {
   const records = await strictRecords(host.files);
   const health = await readHealth(host);
-  const offered = new Set(
-    cards.flatMap((card) => card.functions.flatMap((vf) => vf.creatable.map(({ name }) => name))),
-  );
-  const claims = new Map<string, string>();
-  const load = new Map<string, number | undefined>();
-  for (const { id, record } of records) {
-    if (!record.claim || !isCurrent(host, record.claim, record.machineId)) continue;
-    claims.set(record.claim.vf, id);
-    // A profile that no card knows any more tells nothing, whatever its name says.
-    const size = offered.has(record.claim.profile) ? framebufferMiB(record.claim.profile) : 0;
-    const before = load.has(record.claim.parent) ? load.get(record.claim.parent) : 0;
-    load.set(record.claim.parent, size === 0 || before === undefined ? undefined : before + size);
-  }
+  const current = currentClaims(host, records);
+  const claims = new Map(current.map(({ id, claim }) => [claim.vf, id]));
+  const load = loadOf(current, cards);
   const standing = new Map<string, Standing>();
   for (const { address, typeId } of cards.flatMap((card) => card.functions)) {
     const failures = health.get(address)?.failures.length ?? 0;
@@ -43,6 +34,31 @@ export async function takeStock(host: Host, forInstance: string, cards: readonly
     standing.set(address, { claimedBy, ...mark, failures, quarantined });
   }
   return { standing, load, health };
+}
+
+export interface CurrentClaim {
+  readonly id: string;
+  readonly claim: Claim;
+}
+
+/** The claims of this boot on this machine. */
+export function currentClaims(host: Host, records: readonly Known[]): CurrentClaim[] {
+  return records.flatMap(({ id, record: { claim, machineId } }) =>
+    claim && isCurrent(host, claim, machineId) ? [{ id, claim }] : [],
+  );
+}
+
+/** Framebuffer in MiB that claims hold on each card; undefined = not fully known. */
+export function loadOf(claims: readonly CurrentClaim[], cards: readonly Card[]): Map<string, number | undefined> {
+  const offered = new Set(cards.flatMap((card) => card.functions.flatMap(offersOf).map(({ name }) => name)));
+  const load = new Map<string, number | undefined>();
+  for (const { claim } of claims) {
+    // A profile that no card knows any more tells nothing, whatever its name says.
+    const size = offered.has(claim.profile) ? framebufferMiB(claim.profile) : 0;
+    const before = load.has(claim.parent) ? load.get(claim.parent) : 0;
+    load.set(claim.parent, size === 0 || before === undefined ? undefined : before + size);
+  }
+  return load;
 }
 
 type Known = Exclude<Found, { kind: "broken" }>;

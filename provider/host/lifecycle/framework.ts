@@ -1,0 +1,33 @@
+import type { Claim, InstanceRecord } from "../../protocol/record";
+import type { Card } from "../devices/discovery";
+import { offersMdevs } from "../devices/mdev/discovery";
+import type { Candidate } from "../devices/placement";
+import type { Host } from "../host";
+import type { Held } from "../world/world";
+import type { Failure } from "./allocate";
+import { mdev } from "./mdev";
+import type { Stock } from "./stock";
+import { vendorVfio } from "./vendor-vfio";
+
+/** How the host's driver hands out vGPUs: what differs between vendor VFIO and mdev in finding and making one. */
+export interface Framework {
+  /** Whether one PCI device can carry several vGPUs, so that one that another verb works on is worth a wait. */
+  readonly shared: boolean;
+  /** Every card and what it offers now. */
+  discover(host: Host): Promise<Card[]>;
+  /** What records and marks say of them, for this instance. Throws when any record is unreadable. */
+  takeStock(host: Host, forInstance: string, cards: readonly Card[]): Promise<Stock>;
+  /** What a claim on this place names, before anything is made. */
+  name(host: Host, candidate: Candidate): Pick<Claim, "framework" | "devicePath" | "mdevUuid">;
+  /** Makes the vGPU that the record's claim names, under the lock of its PCI device. Throws when the claim must stay. */
+  assign(host: Host, record: InstanceRecord & { readonly claim: Claim }, lock: Held): Promise<Assigned>;
+}
+
+export type Assigned = { readonly done: true } | ({ readonly done: false } & Pick<Failure, "reason" | "kind">);
+
+/**
+ * The framework of this host. A host whose mdev bus cannot be looked at has neither: to take it for one without mdevs would be a guess.
+ */
+export async function frameworkOf(host: Host): Promise<Framework> {
+  return (await offersMdevs(host)) ? mdev : vendorVfio;
+}

@@ -1,0 +1,109 @@
+import type { Claim } from "../../protocol/record";
+import { type DeviceName, nameOf } from "../devices/device";
+import { discover } from "../devices/discovery";
+import { claimedDevice } from "../devices/frameworks";
+import { mdevsByDevice } from "../devices/mdev/discovery";
+import { findMdev } from "../devices/mdev/find";
+import type { Host } from "../host";
+import { instanceLock } from "../store/locks";
+import { markedVfs, readMark } from "../store/marks";
+import { mdevMarks } from "../store/mdev-marks";
+import { findRecord, findRecords } from "../store/records";
+import { textOf } from "../world/world";
+import { isRecent } from "./liveness";
+import type { Note } from "./reconcile";
+import { isCurrent, releaseHolding } from "./release";
+
+/** Clears virtual functions that we typed in this boot and that no record claims any more. */
+export async function sweepVfs(host: Host, note: Note): Promise<void> {
+  for (const vf of await markedVfs(host)) {
+    try {
+      const mark = await readMark(host, vf);
+      if (mark) await sweepOne(host, { instance: mark.instance, vf, typeId: mark.typeId }, note);
+    } catch (error) {
+      note(vf, "pending", textOf(error));
+    }
+  }
+  await reportForeignVfs(host, note);
+}
+
+/**
+ * Removes mdevs that we made in this boot and that no record claims any more, once they are old enough for their claim to have come to
+ * the disk. Their uuids are never used again, so this needs no list of all records. Mdevs without our mark are reported only.
+ */
+export async function sweepMdevs(host: Host, note: Note): Promise<void> {
+  for (const mdevUuid of await mdevMarks.names(host)) {
+    try {
+      const mark = await mdevMarks.read(host, mdevUuid);
+      if (!mark) continue;
+      const device = { instance: mark.instance, vf: mark.vf, typeId: mark.typeId, mdevUuid };
+      const there = await findMdev(host, mdevUuid);
+      if (there && there.device !== mark.vf)
+        note(nameOf(device), "foreign", `it is on ${there.device}, where we did not make it`);
+      else await sweepOne(host, device, note, mark);
+    } catch (error) {
+      note(mdevUuid, "pending", textOf(error));
+    }
+  }
+  await reportForeignMdevs(host, note);
+}
+
+type Marked = DeviceName & { readonly instance: string };
+
+async function sweepOne(
+  host: Host,
+  device: Marked,
+  note: Note,
+  made?: { readonly bootId: string; readonly uptimeMs: number },
+): Promise<void> {
+  const { instance } = device;
+  const lock = await host.locks.take(instanceLock(instance), { verb: host.verb, instance }, 0);
+  if (!lock) return;
+  try {
+    const found = await findRecord(host.files, instance);
+    if (found && found.kind !== "record") return;
+    const { claim, machineId, vmm } = found?.record ?? { claim: null, machineId: host.machineId, vmm: null };
+    if (claim && isCurrent(host, claim, machineId) && isSameDevice(claim, device)) return;
+    if (made && (await isRecent(host, made)))
+      return note(nameOf(device), "waiting", `nobody claims it, and it was made for ${instance} just now`);
+    await releaseHolding(host, { ...device, vmm, current: true }, async () =>
+      note(nameOf(device), "done", `nobody claims it any more; it was made for ${instance}`),
+    );
+  } finally {
+    await lock.release();
+  }
+}
+
+const isSameDevice = (claim: Claim, { vf, mdevUuid }: DeviceName) =>
+  claim.vf === vf && claimedDevice(claim).mdevUuid === mdevUuid;
+
+async function reportForeignVfs(host: Host, note: Note): Promise<void> {
+  const claimed = new Set<string>();
+  for (const found of await findRecords(host.files))
+    if (found.kind !== "broken" && found.record.claim) claimed.add(found.record.claim.vf);
+  for (const card of await discover(host)) {
+    for (const { address, reason } of card.unreadable) note(address, "waiting", `it cannot be read: ${reason}`);
+    for (const { address, typeId } of card.functions) {
+      if (typeId === 0 || claimed.has(address)) continue;
+      const mark = await readMark(host, address);
+      if (mark?.typeId !== typeId) note(address, "foreign", `it has type ${typeId}, which was not set by us`);
+    }
+  }
+}
+
+/** Mdevs with an NVIDIA type that no record claims and that we did not make. */
+async function reportForeignMdevs(host: Host, note: Note): Promise<void> {
+  const claimed = new Set<string>();
+  for (const found of await findRecords(host.files))
+    if (found.kind !== "broken" && found.record.claim) claimed.add(found.record.claim.mdevUuid);
+  try {
+    for (const { uuid, device, typeId } of [...(await mdevsByDevice(host)).values()].flat()) {
+      if (typeId === 0 || claimed.has(uuid)) continue;
+      // A mark that cannot be read was reported already.
+      const mark = await mdevMarks.read(host, uuid).catch(() => "unreadable" as const);
+      if (!mark) note(`mdev ${uuid} on ${device}`, "foreign", `it has type ${typeId}, and was not made by us`);
+    }
+  } catch (error) {
+    note("mdevs", "waiting", textOf(error));
+  }
+}

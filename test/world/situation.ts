@@ -1,6 +1,7 @@
+import { describe, toShape } from "../../provider/protocol/errors";
 import { DiskError } from "./disk";
 import { cdevFacts, type Process, vfioFacts } from "./kernel";
-import { TYPE, writes } from "./run";
+import { type Outcome, TYPE, writes } from "./run";
 import type { Actor } from "./scheduler";
 import type { Sim } from "./sim-world";
 
@@ -117,4 +118,9 @@ export function failStep(actor: Actor, step: RegExp, code = "EIO", times = Numbe
     if (step.test(name) && left-- > 0) throw failure(code, name);
   };
   return actor;
+}
+
+/** Everything that a person is told of an outcome: the error with its causes and hint, and the warnings. */
+export function told({ error, warnings }: Outcome): string {
+  return [...(error ? [describe(toShape(error))] : []), ...warnings].join("\n");
 }

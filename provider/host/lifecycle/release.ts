@@ -54,14 +54,13 @@ export function releaseVerdict(holding: Holding, { own, handles, now, mark }: Re
       return keep("device_busy", `${vf} reads 0, but it cannot be told whether a write hangs: ${unseen}.`);
     return { act: "drop" };
   }
-  const whose = `${vf} now has type ${now.typeId}`;
+  const isOthers = mark?.typeId === now.typeId && mark.instance !== instance;
+  const whose = `${vf} ${isOthers ? `was typed for ${mark.instance}` : "is foreign"}: it has type ${now.typeId}`;
   if (!current)
     return { act: "drop", warning: `${whose}; the claim of ${instance} was of an earlier boot or another machine.` };
-  if (now.typeId !== typeId)
-    return { act: "drop", warning: `${whose}, not type ${typeId} as ${instance} wrote: somebody else uses it.` };
-  if (mark?.instance !== instance || mark.typeId !== typeId) {
-    return { act: "drop", warning: `${whose}, but not by ${instance}: it was set by somebody else.` };
-  }
+  if (now.typeId !== typeId) return { act: "drop", warning: `${whose}, not type ${typeId} as ${instance} wrote.` };
+  if (mark?.instance !== instance || mark.typeId !== typeId)
+    return { act: "drop", warning: `${whose}, which was not set for ${instance}.` };
   return { act: "ask" };
 }
 
@@ -90,7 +89,7 @@ export function isCurrent(host: Host, claim: Claim, machineId: string): boolean 
 /** Releases one device. `forget` makes it durable that it is no longer held; it runs under the lock, after the mark has gone. */
 export async function releaseHolding<T>(host: Host, holding: Holding, forget: () => Promise<T>): Promise<T> {
   const { vf, instance } = holding;
-  return under(takeVf(host, vf, instance), async (lock) => {
+  return under(takeVf(host, holding), async (lock) => {
     const until = (await host.clock.uptimeMs()) + host.settings.releaseWaitMs;
     for (;;) {
       const attempt = await tryRelease(host, holding, lock);
@@ -105,13 +104,16 @@ export async function releaseHolding<T>(host: Host, holding: Holding, forget: ()
   });
 }
 
-async function takeVf(host: Host, vf: string, instance: string): Promise<Held> {
+async function takeVf(host: Host, holding: Holding): Promise<Held> {
+  const { vf, instance } = holding;
   try {
     return await take(host, vfLock(vf), instance, host.settings.releaseWaitMs);
-  } catch (error) {
-    throw new VgpuError("device_busy", `The lock of ${vf} is taken, so ${instance} cannot release it now.`, {
-      cause: error,
-    });
+  } catch (cause) {
+    // A child that hangs in the driver keeps the lock of its verb, which may long be gone.
+    const { writers } = await deviceOf(host, holding).handles();
+    const why =
+      writers.length > 0 ? `a write to it still hangs in the driver: ${writers.join(", ")}` : "its lock is taken";
+    throw new VgpuError("device_busy", `${instance} cannot release ${vf} now: ${why}.`, { cause });
   }
 }
 

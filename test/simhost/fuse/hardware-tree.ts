@@ -3,7 +3,7 @@ import { DriverError } from "../model/errno";
 import type { Hardware } from "../model/hardware";
 import type { Caller } from "../model/log";
 import type { Node } from "../model/node";
-import { PLACES, placeTree, walk } from "../model/tree";
+import { PLACES, placesOf, placeTree, walk } from "../model/tree";
 import type { OpenFile, ServedEntry, ServedTree } from "./server";
 
 type Place = keyof typeof PLACES;
@@ -15,7 +15,7 @@ const NOTHING_OPEN: OpenFile = { read: async () => "", write: async () => {}, re
 export function hardwareTree(hardware: Hardware, describe: (pid: number) => Caller): ServedTree {
   const node = (path: string): Node | undefined => {
     const [place, ...names] = path.split("/").filter(Boolean);
-    return isPlace(place) ? walk(placeTree(hardware, place), names) : undefined;
+    return isPlace(place) && placesOf(hardware).includes(place) ? walk(placeTree(hardware, place), names) : undefined;
   };
   const existing = (path: string): Node => {
     const found = node(path);
@@ -28,7 +28,7 @@ export function hardwareTree(hardware: Hardware, describe: (pid: number) => Call
       return found && entry(found);
     },
     list: (path) => {
-      if (path === "") return Object.keys(PLACES);
+      if (path === "") return placesOf(hardware);
       const found = existing(path);
       return found.kind === "folder" ? found.list() : [];
     },

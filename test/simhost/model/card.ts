@@ -1,4 +1,5 @@
 import type { CardModel, VgpuType } from "./catalogue";
+import type { Mdev } from "./mdev";
 import type { VirtualFunction } from "./vf";
 
 /** How one card may be divided: one framebuffer size at a time (the default), or any mixture that fits. */
@@ -7,6 +8,8 @@ export type SizeMode = "equal-size" | "mixed-size";
 /** One physical function with its virtual functions. */
 export class Card {
   readonly functions: VirtualFunction[] = [];
+  /** The mdevs that it and its functions carry. */
+  readonly mdevs = new Set<Mdev>();
   mode: SizeMode;
 
   constructor(
@@ -39,6 +42,6 @@ export class Card {
   }
 
   private assigned(): VgpuType[] {
-    return this.functions.flatMap((vf) => this.typeOf(vf.typeId) ?? []);
+    return [...this.functions, ...this.mdevs].flatMap((one) => this.typeOf(one.typeId) ?? []);
   }
 }

@@ -1,6 +1,6 @@
 import { type Clock, sleep } from "./clock";
 import { DriverError } from "./errno";
-import type { Handle, NodeKind, VirtualFunction } from "./vf";
+import type { Handle, NodeKind, VfioDevice, VirtualFunction } from "./vf";
 
 /** How often the driver looks whether the plugin has gone, and how long it waits for that. */
 const PLUGIN_POLL_MS = 20;
@@ -40,12 +40,12 @@ async function clearType(clock: Clock, vf: VirtualFunction): Promise<void> {
   vf.parameters = "";
 }
 
-function refuseUnlessIdle(vf: VirtualFunction): void {
+function refuseUnlessIdle(vf: VfioDevice): void {
   if (vf.typeId === 0) throw new DriverError("EPERM", "Failed to remove vGPU. No vGPU exists on current device");
   if (vf.holders().length > 0) throw new DriverError("EPERM", "vGPU destroy failed: device is open");
 }
 
-async function pluginGone(clock: Clock, vf: VirtualFunction): Promise<boolean> {
+async function pluginGone(clock: Clock, vf: VfioDevice): Promise<boolean> {
   const deadline = clock.now() + PLUGIN_EXIT_MS;
   const { boot } = vf;
   while (vf.plugin === "lingering") {
@@ -62,7 +62,7 @@ async function pluginGone(clock: Clock, vf: VirtualFunction): Promise<boolean> {
  */
 export async function openNode(
   clock: Clock,
-  vf: VirtualFunction,
+  vf: VfioDevice,
   request: { id: number; node: NodeKind; pid: number; readOnly: boolean },
 ): Promise<Handle> {
   const { id, node, pid } = request;
@@ -84,7 +84,7 @@ export async function openNode(
 }
 
 /** A VFIO group has one user; so has the device, whichever node it came by. */
-function refuseIfTaken(vf: VirtualFunction): void {
+function refuseIfTaken(vf: VfioDevice): void {
   if (vf.handles.size > 0) throw new DriverError("EBUSY", `group ${vf.iommuGroup} is in use`);
 }
 
@@ -98,7 +98,7 @@ export function closeNode(clock: Clock, handle: Handle, lingerMs: number): void 
 }
 
 /** The plugin is gone at last. */
-export function endPlugin(vf: VirtualFunction): void {
+export function endPlugin(vf: VfioDevice): void {
   vf.stopLingering?.();
   vf.stopLingering = undefined;
   if (vf.plugin === "lingering") vf.plugin = "none";

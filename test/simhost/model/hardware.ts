@@ -5,17 +5,20 @@ import { closeNode, endPlugin, openNode } from "./driver";
 import { DriverError, type Errno } from "./errno";
 import { Faults } from "./faults";
 import { AccessLog, type Caller, type WriteAttempt } from "./log";
+import { type Carrier, Mdevs } from "./mdev";
 import type { Node } from "./node";
 import { functionAddress, type OtherDevice } from "./pci";
 import { find, plainPath } from "./tree";
-import { type Handle, VirtualFunction } from "./vf";
+import { type Handle, type VfioDevice, VirtualFunction } from "./vf";
 
 export interface HardwareOptions {
   /** Default: {@link realClock}. */
   readonly clock?: Clock;
   /** Number of cards; default 2. */
   readonly gpus?: number;
-  /** Virtual functions of each card; default 4. */
+  /** How the driver hands out vGPUs; default `vendor-vfio`. */
+  readonly framework?: "vendor-vfio" | "mdev";
+  /** Virtual functions of each card; default 4. None with mdev: the cards themselves carry the mdevs. */
   readonly vfs?: number;
   /** Models of the cards, used in turn; default: neighbours differ. */
   readonly models?: readonly CardModel[];
@@ -41,13 +44,15 @@ export class Hardware {
   readonly functions: VirtualFunction[];
   readonly others: OtherDevice[];
   readonly cdev: boolean;
+  /** Undefined on a host without an mdev bus. */
+  readonly mdevs: Mdevs | undefined;
   readonly log = new AccessLog();
   readonly faults: Faults;
   lingerMs: number;
   /** Called at each attempt to write, before the driver sees it. */
   onAttempt: (attempt: WriteAttempt) => void = () => {};
-  /** Called when entries have come or gone. */
-  onChange: () => void = () => {};
+  /** Called when entries have come or gone; done when everybody sees it. */
+  onChange: () => Promise<void> | void = () => {};
   private readonly byAddress: Map<string, VirtualFunction>;
   private handleCount = 0;
 
@@ -82,6 +87,29 @@ export class Hardware {
       return card.functions;
     });
     this.byAddress = new Map(this.functions.map((vf) => [vf.address, vf]));
+    if (options.framework === "mdev")
+      this.mdevs = new Mdevs(this.clock, firstGroup + this.functions.length, () => this.onChange());
+  }
+
+  /** PCI devices that carry mdevs now. */
+  carriers(): Carrier[] {
+    if (!this.mdevs) return [];
+    return this.cards.flatMap((card): Carrier[] => {
+      if (card.functions.length === 0) return [{ address: card.address, card, most: Number.POSITIVE_INFINITY }];
+      const there = card.functions.filter((vf) => vf.present && vf.attributes);
+      return there.map(({ address }) => ({ address, card, most: 1 }));
+    });
+  }
+
+  /** What VMMs can open now. */
+  devices(): VfioDevice[] {
+    if (this.mdevs) return [...this.mdevs.byUuid.values()];
+    return this.functions.filter((vf) => vf.present);
+  }
+
+  /** By address of a virtual function or uuid of an mdev. */
+  deviceAt(name: string): VfioDevice | undefined {
+    return this.mdevs?.byUuid.get(name) ?? this.functionAt(name);
   }
 
   functionAt(address: string): VirtualFunction | undefined {
@@ -170,6 +198,7 @@ export class Hardware {
    */
   reset(vfsAfterMs = 0): void {
     this.faults.interruptAll("EIO");
+    this.mdevs?.drop();
     for (const vf of this.functions) {
       vf.reset();
       vf.present = vfsAfterMs === 0;
@@ -181,10 +210,10 @@ export class Hardware {
   /** Everything is as it should be: no faults, all functions there, no plugin that lingers. Types stay. */
   heal(): void {
     this.faults.healAll();
-    for (const vf of this.functions) {
-      vf.lingerMs = undefined;
-      vf.bound = true;
-      endPlugin(vf);
+    for (const device of [...this.functions, ...(this.mdevs?.byUuid.values() ?? [])]) {
+      device.lingerMs = undefined;
+      device.bound = true;
+      endPlugin(device);
     }
     this.lingerMs = 0;
     this.showAll();

@@ -1,5 +1,5 @@
 import type { Caller } from "./log";
-import type { NodeKind, VirtualFunction } from "./vf";
+import type { NodeKind, VfioDevice } from "./vf";
 
 /** One entry of the trees that the hardware shows. Text is made when it is asked for. */
 export type Node = Folder | Link | TextFile | DeviceNode;
@@ -16,15 +16,15 @@ export interface Link {
 export interface TextFile {
   readonly kind: "file";
   readonly mode: number;
-  /** Virtual function it belongs to, for the log. */
-  readonly vf?: VirtualFunction | undefined;
+  /** PCI device that it concerns, for the log. */
+  readonly vf?: { readonly address: string; readonly typeId: number } | undefined;
   read(): string;
   write?(text: string, caller: Caller): Promise<void>;
 }
 /** A VFIO node. */
 export interface DeviceNode {
   readonly kind: "device";
-  readonly vf: VirtualFunction;
+  readonly vf: VfioDevice;
   readonly node: NodeKind;
 }
 

@@ -38,8 +38,8 @@ export function otherFolder(other: OtherDevice): Folder {
   });
 }
 
-/** What sysfs shows of a physical function. */
-export function cardFolder(card: Card): Folder {
+/** What sysfs shows of a physical function. `more` are the entries of the framework in use. */
+export function cardFolder(card: Card, more: Record<string, Node | undefined>): Folder {
   const present = card.functions.filter((vf) => vf.present);
   return folder({
     vendor: text("0x10de"),
@@ -60,6 +60,7 @@ export function cardFolder(card: Card): Folder {
     ...Object.fromEntries(
       card.functions.flatMap((vf, index) => (vf.present ? [[`virtfn${index}`, link(`../${vf.address}`)]] : [])),
     ),
+    ...more,
   });
 }
 

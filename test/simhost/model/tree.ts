@@ -1,21 +1,45 @@
 import type { Hardware } from "./hardware";
+import { carrierEntries } from "./mdev";
 import { type Folder, folder, link, type Node, text } from "./node";
 import { cardFolder, functionFolder, nvidiaFolder, otherFolder } from "./pci";
-import type { VirtualFunction } from "./vf";
+import type { VfioDevice, VirtualFunction } from "./vf";
 
 /** The folders of a host that the hardware fills, by the path at which the host sees them. */
 export const PLACES = {
   pci: "/sys/bus/pci/devices",
   vfio: "/dev/vfio",
+  mdev: "/sys/bus/mdev/devices",
+  mdevBus: "/sys/class/mdev_bus",
 } as const;
+
+/** The places that this hardware has. */
+export function placesOf({ mdevs }: Hardware): (keyof typeof PLACES)[] {
+  return mdevs ? ["pci", "vfio", "mdev", "mdevBus"] : ["pci", "vfio"];
+}
 
 /** As on a real host the entries of the bus are links; here to a hidden folder beside them. */
 const DEVICES = ".devices";
+const TO_DEVICES = `../../pci/devices/${DEVICES}`;
 
 /** The tree of one place. */
 export function placeTree(hardware: Hardware, place: keyof typeof PLACES): Folder {
-  return place === "pci" ? pciTree(hardware) : vfioTree(hardware);
+  switch (place) {
+    case "pci":
+      return pciTree(hardware);
+    case "vfio":
+      return vfioTree(hardware);
+    case "mdev":
+      return links(hardware.devices().map((one) => [one.address, homeOf(hardware, one.address)]));
+    case "mdevBus":
+      return links(hardware.carriers().map(({ address }) => [address, address]));
+  }
 }
+
+/** Both folders of the mdev bus hold links into the folders of PCI devices. */
+const links = (list: readonly (readonly [name: string, home: string])[]): Folder =>
+  folder(Object.fromEntries(list.map(([name, home]) => [name, link(`${TO_DEVICES}/${home}`)])));
+
+const homeOf = (hardware: Hardware, uuid: string) => `${hardware.mdevs?.byUuid.get(uuid)?.carrier.address}/${uuid}`;
 
 /** Follows a path within a tree; links are not followed. */
 export function walk(from: Node, names: readonly string[]): Node | undefined {
@@ -28,17 +52,24 @@ export function walk(from: Node, names: readonly string[]): Node | undefined {
  * The entry at a path as the host names it, through the bus's links. Undefined when there is none.
  */
 export function find(hardware: Hardware, path: string): Node | undefined {
-  for (const [place, prefix] of Object.entries(PLACES) as [keyof typeof PLACES, string][]) {
+  for (const place of placesOf(hardware)) {
+    const prefix = PLACES[place];
     if (path !== prefix && !path.startsWith(`${prefix}/`)) continue;
     const names = path.slice(prefix.length).split("/").filter(Boolean);
-    const throughLink = place === "pci" && names.length > 1 && names[0] !== DEVICES;
-    return walk(placeTree(hardware, place), throughLink ? [DEVICES, ...names] : names);
+    if (place === "vfio" || names.length < 2 || names[0] === DEVICES) return walk(placeTree(hardware, place), names);
+    const [first = "", ...rest] = names;
+    const home = place === "mdev" ? homeOf(hardware, first).split("/") : [first];
+    return walk(placeTree(hardware, "pci"), [DEVICES, ...home, ...rest]);
   }
   return undefined;
 }
 
 /** The name that people use for a path: that of the link, not of the hidden folder. */
-export const plainPath = (path: string): string => path.replace(`${PLACES.pci}/${DEVICES}/`, `${PLACES.pci}/`);
+export const plainPath = (path: string): string =>
+  path
+    .replace(`${PLACES.pci}/${DEVICES}/`, `${PLACES.pci}/`)
+    .replace(MDEV_IN_DEVICE, (_, uuid: string) => `${PLACES.mdev}/${uuid}`);
+const MDEV_IN_DEVICE = new RegExp(`^${PLACES.pci}/[^/]+/([0-9a-f]{8}-[0-9a-f-]{27})(?=/|$)`);
 
 function pciTree(hardware: Hardware): Folder {
   const devices: Folder = {
@@ -60,12 +91,19 @@ function deviceFolder(hardware: Hardware, address: string): Folder | undefined {
   const vf = hardware.functionAt(address);
   if (vf) return vf.present ? functionFolder(vf, frameworkEntries(hardware, vf)) : undefined;
   const card = hardware.cards.find((candidate) => candidate.address === address);
-  if (card) return cardFolder(card);
+  if (card) return cardFolder(card, mdevEntries(hardware, address));
   const other = hardware.others.find((candidate) => candidate.address === address);
   return other && otherFolder(other);
 }
 
+function mdevEntries(hardware: Hardware, address: string): Record<string, Node | undefined> {
+  const { mdevs, cdev } = hardware;
+  const carrier = mdevs && hardware.carriers().find((one) => one.address === address);
+  return carrier ? carrierEntries(mdevs, carrier, cdev) : {};
+}
+
 function frameworkEntries(hardware: Hardware, vf: VirtualFunction): Record<string, Node | undefined> {
+  if (hardware.mdevs) return mdevEntries(hardware, vf.address);
   const name = `vfio${vf.vfioDevice}`;
   return {
     nvidia: vf.attributes ? nvidiaFolder(hardware.clock, vf) : undefined,
@@ -75,7 +113,7 @@ function frameworkEntries(hardware: Hardware, vf: VirtualFunction): Record<strin
 }
 
 function vfioTree(hardware: Hardware): Folder {
-  const usable = () => hardware.functions.filter((vf) => vf.present && vf.bound);
+  const usable = () => hardware.devices().filter((device) => device.bound);
   const devices: Folder = {
     kind: "folder",
     list: () => usable().map((vf) => `vfio${vf.vfioDevice}`),
@@ -99,5 +137,5 @@ function vfioTree(hardware: Hardware): Folder {
   };
 }
 
-const node = (vf: VirtualFunction | undefined, kind: "group" | "cdev"): Node | undefined =>
+const node = (vf: VfioDevice | undefined, kind: "group" | "cdev"): Node | undefined =>
   vf && { kind: "device", vf, node: kind };

@@ -6,7 +6,7 @@ export type NodeKind = "group" | "cdev";
 /** One open file description on a VFIO node. */
 export interface Handle {
   readonly id: number;
-  readonly vf: VirtualFunction;
+  readonly vf: VfioDevice;
   readonly node: NodeKind;
   /** Process that opened it; others may have inherited it since. */
   readonly pid: number;
@@ -20,17 +20,12 @@ export interface Handle {
  */
 export type Plugin = "none" | "running" | "lingering";
 
-/** One virtual function of a card. What the driver does with it is in `driver.ts`. */
-export class VirtualFunction {
+/** What a VMM can open: a virtual function with a type, or an mdev. What the driver does with it is in `driver.ts`. */
+export class VfioDevice {
   /** Id of the type it has; 0 = none. */
   typeId = 0;
   plugin: Plugin = "none";
   readonly handles = new Set<Handle>();
-  parameters = "";
-  /** The PCI device is there. */
-  present = true;
-  /** The driver has made its `nvidia/` folder; it comes some time after the device. */
-  attributes = true;
   /** Bound to the driver, with its VFIO device; false after somebody has unbound it. */
   bound = true;
   /** Counts boots of the host: a call that waits in the driver does not outlive its own. */
@@ -41,6 +36,7 @@ export class VirtualFunction {
   stopLingering: (() => void) | undefined;
 
   constructor(
+    /** PCI address of a virtual function, uuid of an mdev. */
     readonly address: string,
     readonly card: Card,
     readonly iommuGroup: number,
@@ -60,7 +56,20 @@ export class VirtualFunction {
     this.stopLingering = undefined;
     this.typeId = 0;
     this.plugin = "none";
-    this.parameters = "";
     this.handles.clear();
+  }
+}
+
+/** One virtual function of a card. */
+export class VirtualFunction extends VfioDevice {
+  parameters = "";
+  /** The PCI device is there. */
+  present = true;
+  /** The driver has made its folder in it; that comes some time after the device. */
+  attributes = true;
+
+  override reset(): void {
+    super.reset();
+    this.parameters = "";
   }
 }

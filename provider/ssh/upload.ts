@@ -68,7 +68,9 @@ export async function uploadImage(
   sha256: string,
   options: UploadOptions = {},
 ): Promise<void> {
-  const { size } = await stat(path);
+  const { size } = await stat(path).catch((error: Error) => {
+    throw unreadable(`the image ${printable(path, 200)}`, error);
+  });
   const folder = `${IMAGES}/incoming`;
   const script = [
     // Without the store's file system nothing may be written at its mount point.
@@ -106,6 +108,13 @@ async function send(
   progress: () => number | undefined = () => undefined,
 ): Promise<void> {
   let done = false;
+  // From the first moment: an error that nobody listens to would end the process.
+  let failure: Error | undefined;
+  let giveUp = (_why: string) => {};
+  content.on("error", (error) => {
+    failure ??= error;
+    giveUp("the file could not be read");
+  });
   const script = await startScript(
     connection,
     () => steps,
@@ -129,11 +138,8 @@ async function send(
     if (!lives) script.giveUp("nobody waits for it any more");
   }, PING_EVERY_MS);
   // A host that stops reading ends the script, and how it ended says why; only a file that cannot be read is our failure.
-  let unreadable: Error | undefined;
-  content.once("error", (error) => {
-    unreadable = error;
-    script.giveUp("the file could not be read");
-  });
+  giveUp = script.giveUp;
+  if (failure) giveUp("the file could not be read");
   content.pipe(script.stdin);
   const ending = await script.ended;
   clearInterval(stall);
@@ -144,9 +150,7 @@ async function send(
   if (done) return;
   const { host } = connection.hop;
   const details = { host, phase: "run", exit: ending.exit };
-  if (unreadable) {
-    throw new VgpuError("invalid_request", `Could not read ${what}: ${printable(unreadable.message)}.`, { details });
-  }
+  if (failure) throw unreadable(what, failure);
   if (ending.exit === WRONG_HASH) {
     throw new VgpuError(
       "host_unreachable",
@@ -163,4 +167,8 @@ async function send(
   throw new VgpuError("host_not_ready", `${host} could not store ${what}: ${said || `exit ${ending.exit}`}.`, {
     details,
   });
+}
+
+function unreadable(what: string, error: Error): VgpuError {
+  return new VgpuError("invalid_request", `Could not read ${what}: ${printable(error.message)}.`);
 }

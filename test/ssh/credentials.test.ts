@@ -64,6 +64,14 @@ requires(
     ).rejects.toThrow(/the server refused every credential: the SSH agent/);
   });
 
+  it("S-01 goes on when the agent has more keys than the server lets be tried", async () => {
+    await start();
+    const strangers = Array.from({ length: 8 }, (_, index) => `stranger-${index}`);
+    for (const name of strangers) sshd.keygen(name, "ed25519");
+    await open([await withAgent(...strangers), ...sshd.hop().credentials]);
+    expect(sshd.log).toContain("Too many authentication failures");
+  });
+
   it("S-01 uses a default identity file, and passes over one that is not there or needs a passphrase", async () => {
     await start();
     const locked = sshd.keygen("locked", "ed25519", "open sesame");

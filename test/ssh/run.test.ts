@@ -84,6 +84,19 @@ requires(
     },
   );
 
+  it("R-14 keeps only the end of what comes on stderr", async () => {
+    expect(await runVerb(await host("stderr-flood.sh"), list, { program: SHA })).toMatchObject({ ok: true });
+  });
+
+  it("R-14 is bounded when a login script never stops talking", async () => {
+    const files = { ".bashrc": "yes 'welcome to this machine'\n" };
+    const error = await failure(
+      runVerb(await host("answers.sh", { accounts: [{ name: "root", files }] }), list, { program: SHA }),
+    );
+    expect(error).toMatchObject({ code: "host_unreachable", details: { phase: "run" } });
+    expect(error.message).toContain("more than 16 MiB that is no answer");
+  });
+
   it("R-14 drops a line that is too long and hears what follows", async () => {
     expect(await runVerb(await host("long-line.sh"), list, { program: SHA })).toMatchObject({ ok: true });
   });

@@ -146,6 +146,24 @@ requires(
     connection.close();
   });
 
+  it("says when the file cannot be read, before or while it is sent", async () => {
+    const connection = await withStore();
+    const gone = join(sshd.dir, "gone.img");
+    await expect(uploadImage(connection, gone, sha256(content))).rejects.toMatchObject({ code: "invalid_request" });
+    await expect(uploadImage(connection, sshd.dir, sha256(content))).rejects.toMatchObject({ code: "invalid_request" });
+    expect(readdirSync(incoming())).toEqual([]);
+    connection.close();
+  });
+
+  it("R-30 is given up when nobody waits for it any more", async () => {
+    const connection = await withStore();
+    execFileSync("truncate", ["-s", "64G", file]);
+    const upload = uploadImage(connection, file, sha256(content), { requesterLives: async () => false });
+    await expect(upload).rejects.toThrow(/nobody waits for it any more/);
+    await expect.poll(() => readdirSync(incoming())).toEqual([]);
+    connection.close();
+  }, 30_000);
+
   it("K-15 writes nothing where the store is not mounted", async () => {
     const connection = await withStore();
     execFileSync("rm", ["-r", join(sshd.dir, "var-lib/vgpu")]);

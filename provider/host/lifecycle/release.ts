@@ -88,7 +88,7 @@ export function isCurrent(host: Host, claim: Claim, machineId: string): boolean 
 
 /** Releases one device. `forget` makes it durable that it is no longer held; it runs under the lock, after the mark has gone. */
 export async function releaseHolding<T>(host: Host, holding: Holding, forget: () => Promise<T>): Promise<T> {
-  const { vf, instance } = holding;
+  const { instance } = holding;
   return under(takeVf(host, holding), async (lock) => {
     const until = (await host.clock.uptimeMs()) + host.settings.releaseWaitMs;
     for (;;) {

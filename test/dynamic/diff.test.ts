@@ -1,3 +1,5 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { differenceOf } from "../../provider/dynamic/diff";
 import { EFFECTS, type InputName } from "../../provider/dynamic/effects";
@@ -72,6 +74,21 @@ describe("diff", () => {
     const { changes, replaces } = differenceOf(state(), news);
     expect(changes).toBe(effect !== "none");
     expect(replaces).toEqual(effect === "replace" ? [name === "imageSha256" ? "image" : name] : []);
+  });
+
+  it("R-11 the README says the same", () => {
+    const rows = readFileSync(join(__dirname, "../../README.md"), "utf8").split("\n");
+    const words = {
+      replace: /^replaces/,
+      restart: /^restarts/,
+      "in place": /^(applies|starts|nothing)/,
+      none: /^used only/,
+    };
+    const hidden = ["imageSha256", "owner", "preflight"];
+    for (const [name, effect] of Object.entries(EFFECTS).filter(([each]) => !hidden.includes(each))) {
+      const row = rows.find((line) => line.startsWith("| `") && line.split("|")[1]?.includes(`\`${name}\``));
+      expect(row?.split("|")[2]?.trim(), name).toMatch(words[effect]);
+    }
   });
 
   it.each(Object.entries(EFFECTS))("R-10 a %s that is not known yet may change (%s)", (name, effect) => {

@@ -27,11 +27,18 @@ const bundle = (from, to, more) =>
     target: "node18",
     minify: true,
     legalComments: "none",
+    // The rest of zod comes as ES modules; with this one as CommonJS, parts of it would come twice.
+    alias: { "zod/v4/locales/en.cjs": "zod/v4/locales/en.js" },
     logLevel: "warning",
     ...more,
   });
 await bundle("provider/host/start.ts", "vgpu-host.cjs", { target: "node8", banner: { js: nodeCheck } });
-await bundle("provider/host/main.ts", "program.cjs", { charset: "ascii" });
+// A function that the starter calls: wrapping the text there would copy it at each start.
+await bundle("provider/host/main.ts", "program.cjs", {
+  charset: "ascii",
+  banner: { js: "(function (exports, require, module, __filename, __dirname) {" },
+  footer: { js: "})" },
+});
 for (const launcher of ["vgpu-host", "vgpu-reconcile"]) {
   copyFileSync(join(root, "provider/host/launchers", launcher), join(content, launcher));
   chmodSync(join(content, launcher), 0o755);

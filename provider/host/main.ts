@@ -1,4 +1,5 @@
 import { basename, dirname } from "node:path";
+import { config } from "zod/mini";
 import { toShape, VgpuError } from "../protocol/errors";
 import { EXIT, type Request, type Result } from "../protocol/messages";
 import { PROTOCOL } from "../protocol/names";
@@ -14,6 +15,9 @@ import { readSettings } from "./store/settings";
 import { runVerb, SAFE_ON_ANOTHER_MACHINE } from "./verbs";
 import { ignoreLostRequester, receive, send } from "./wire";
 import { realWorld } from "./world/real";
+
+// Compiling a parser for each schema does not pay for a program that reads a few texts and ends.
+config({ jitless: true });
 
 /** Where words of a running verb go. */
 interface Voice {

@@ -1,4 +1,3 @@
-import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { setTimeout } from "node:timers/promises";
 import type { Clock } from "./world";
@@ -8,5 +7,6 @@ export const realClock: Clock = {
   uptimeMs: async () => Math.round(Number(readFileSync("/proc/uptime", "utf8").split(" ")[0]) * 1000),
   bootId: async () => readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim(),
   sleep: (ms) => setTimeout(ms),
-  uuid: randomUUID,
+  // The kernel makes one without a module for it to load.
+  uuid: () => readFileSync("/proc/sys/kernel/random/uuid", "utf8").trim(),
 };

@@ -43,7 +43,7 @@ export interface Guest {
 
 interface Unit {
   readonly name: string;
-  /** Virtual function that its QEMU is told to open. */
+  /** Virtual function, or uuid of the mdev, that its QEMU is told to open. */
   readonly vf: string | undefined;
   state: "queued" | "activating" | "active" | "failed";
 }
@@ -186,7 +186,7 @@ export class Kernel {
   private async bootQemu(process: Process, vf: string | undefined): Promise<void> {
     await this.pause(10);
     if (this.processes.get(process.pid) !== process) return;
-    const device = vf === undefined ? undefined : this.hardware.functionAt(vf);
+    const device = vf === undefined ? undefined : this.hardware.deviceAt(vf);
     if (vf !== undefined) {
       try {
         const path = `/dev/vfio/${device?.iommuGroup}`;

@@ -12,12 +12,13 @@ import { simTools } from "./tools";
 
 const TYPE_FILE = /\/([^/]+)\/nvidia\/current_vgpu_type$/;
 /** Where the hardware is; everything else is the disk's. */
-const HARDWARE = /^\/(sys\/bus\/pci\/devices|dev\/vfio)(\/|$)/;
+const HARDWARE = /^\/(sys\/bus\/(pci|mdev)\/devices|sys\/class\/mdev_bus|dev\/vfio)(\/|$)/;
 
 export interface SimOptions {
   readonly seed?: number;
   readonly gpus?: number;
   readonly vfs?: number;
+  readonly framework?: "vendor-vfio" | "mdev";
   readonly models?: readonly CardModel[];
 }
 
@@ -60,11 +61,11 @@ export class Sim {
   wallOffMs = 0;
   readonly storeId = "11111111-2222-4333-8444-555555555555";
 
-  constructor({ seed = 1, gpus = 1, vfs = 2, models }: SimOptions = {}) {
+  constructor({ seed = 1, gpus = 1, vfs = 2, framework = "vendor-vfio", models }: SimOptions = {}) {
     this.random = new Random(seed);
     this.scheduler = new Scheduler(this.random);
     this.locks = new LockTable(this.scheduler);
-    this.hardware = new Hardware({ clock: this.scheduler, gpus, vfs, ...(models && { models }) });
+    this.hardware = new Hardware({ clock: this.scheduler, gpus, vfs, framework, ...(models && { models }) });
     this.kernel = new Kernel(this.scheduler, this.random, this.hardware, this.disk);
     this.disk.emptyRun();
     this.disk.put("/etc/machine-id", `${this.machineId}\n`);

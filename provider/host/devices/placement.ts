@@ -1,5 +1,5 @@
-import { isProfile } from "./catalogue";
-import { type Card, offersOf } from "./discovery";
+import { framebufferMiB, isProfile, type Profile } from "./catalogue";
+import { type Card, offersOf, type VirtualFunction } from "./discovery";
 
 /** What is known of one virtual function beside what it reads. */
 export interface Standing {
@@ -11,8 +11,9 @@ export interface Standing {
   readonly heldBack: string | undefined;
   readonly failures: number;
   readonly quarantined: boolean;
-  /** Where it carries several mdevs: whose they are. */
+  /** Where it carries several mdevs: whose they are, and the profiles of claims whose mdev is not made yet. */
   readonly carries?: readonly string[];
+  readonly promised?: readonly string[];
 }
 
 export interface Wish {
@@ -64,7 +65,8 @@ function onCard(wish: Wish, card: Card, { standing }: PlacementFacts): Candidate
     const at = standing.get(vf.address);
     // Its mark may say that another instance needs it, also while it reads 0: that one may be about to be typed.
     if (!at || at.claimedBy !== undefined || at.quarantined || at.heldBack !== undefined) return false;
-    if (vf.typeId === 0) return vf.creatable.some((offered) => isProfile(offered.name, wish.profile));
+    if (vf.typeId === 0)
+      return vf.creatable.some((offered) => isProfile(offered.name, wish.profile) && roomOn(vf, offered, at) > 0);
     return at.markedFor !== undefined && profile !== undefined;
   });
   if (!profile) return [];
@@ -98,6 +100,13 @@ export function reclaimable(wish: Wish, facts: PlacementFacts): Candidate[] {
       .filter(({ address, typeId }) => dirty(address, typeId))
       .map(({ address, typeId }) => ({ vf: address, parent, typeId, profile: wish.profile, dirty: true })),
   );
+}
+
+/** How many vGPUs of a type a free function takes: one, but where it carries several, as many as fit beside what is promised. */
+export function roomOn({ room }: VirtualFunction, { typeId, name }: Profile, at: Standing | undefined): number {
+  const size = framebufferMiB(name);
+  const promised = (at?.promised ?? []).map((other) => (size ? Math.ceil(framebufferMiB(other) / size) : 1) || 1);
+  return promised.reduce((left, slots) => left - slots, room?.get(typeId) ?? 1);
 }
 
 /** The profile as this card's own catalogues name it. */

@@ -1,5 +1,5 @@
 import { type Card, offersOf } from "../devices/discovery";
-import { type Candidate, candidates, type Standing } from "../devices/placement";
+import { type Candidate, candidates, roomOn, type Standing } from "../devices/placement";
 import type { Host } from "../host";
 import { frameworkOf } from "./framework";
 import type { Stock } from "./stock";
@@ -31,10 +31,14 @@ export async function inspectHost(host: Host): Promise<{ cards: CardReport[] }> 
 
 function reportOn(card: Card, stock: Stock): CardReport {
   const names = [...new Set(card.functions.flatMap((vf) => vf.creatable.map((profile) => profile.name)))].sort();
+  const roomAt = ({ vf, typeId, profile }: Candidate) => {
+    const there = card.functions.find(({ address }) => address === vf);
+    return there?.room ? roomOn(there, { typeId, name: profile }, stock.standing.get(vf)) : 1;
+  };
   const available = names.map((profile) => {
     const wish = { profile, gpu: card.parent };
     const places = candidates(wish, { cards: [card], ...stock, strategy: "spread" });
-    return [profile, places.reduce((sum, place) => sum + roomOf(card, place), 0)] as const;
+    return [profile, places.reduce((sum, place) => sum + roomAt(place), 0)] as const;
   });
   const functions = card.functions.map((vf): FunctionReport => {
     const at = stock.standing.get(vf.address);
@@ -45,11 +49,6 @@ function reportOn(card: Card, stock: Stock): CardReport {
     return { vf: address, typeId: 0, profile: "", status: "unreadable", who: reason };
   });
   return { parent: card.parent, functions: [...functions, ...unreadable], available: Object.fromEntries(available) };
-}
-
-/** How many vGPUs a place could take: one, but for a device that carries several. */
-function roomOf({ functions }: Card, { vf, typeId }: Candidate): number {
-  return functions.find(({ address }) => address === vf)?.room?.get(typeId) ?? 1;
 }
 
 function statusOf(typeId: number, at: Standing | undefined): Pick<FunctionReport, "status" | "who"> {

@@ -61,18 +61,18 @@ async function onVirtual(
 }
 
 /** A physical function carries several: what claims of mdevs that are not made yet will take is not free. */
-function onPhysical({ address, room, mdevs = [] }: VirtualFunction, claims: readonly CurrentClaim[]): At {
+function onPhysical({ address, mdevs = [] }: VirtualFunction, claims: readonly CurrentClaim[]): At {
   const here = claims.filter(({ claim }) => claim.vf === address);
   const made = new Set(mdevs.map(({ uuid }) => uuid));
-  const pending = here.filter(({ claim }) => !made.has(claim.mdevUuid)).length;
-  const full = [...(room?.values() ?? [])].every((left) => left <= pending);
+  const promised = here.filter(({ claim }) => !made.has(claim.mdevUuid)).map(({ claim }) => claim.profile);
   const known = new Map(here.map(({ id, claim }) => [claim.mdevUuid, id]));
   const foreign = mdevs.filter(({ uuid }) => !known.has(uuid)).map(({ uuid }) => `mdev ${uuid} of nobody's record`);
   return {
     claimedBy: undefined,
     markedFor: undefined,
-    heldBack: full && pending > 0 ? "what is left is claimed" : undefined,
+    heldBack: undefined,
     carries: [...here.map(({ id }) => id), ...foreign],
+    promised,
   };
 }
 

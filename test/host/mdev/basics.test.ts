@@ -1,0 +1,155 @@
+import { expect, test } from "vitest";
+import type { InstanceView } from "../../../provider/protocol/view";
+import { create, PROFILE, pass, recordOf, run, TYPE } from "../../world/run";
+import { CARD, endVm, marksOf, mdevHost, mdevsOf, mdevWrites, uuidOf, VF1, VF2 } from "./mdevs";
+
+test("A-04 Q-01 create on an mdev host makes one mdev, and names its path and uuid", async () => {
+  const sim = mdevHost();
+  const { value, code } = await create(sim, "a");
+  expect(code).toBe("");
+  const uuid = uuidOf(sim, "a");
+  expect(mdevWrites(sim)).toEqual([`create ${VF1} ok`]);
+  expect(mdevsOf(sim)).toEqual({ [uuid]: `${VF1} ${TYPE}` });
+  expect((value as { instance: InstanceView }).instance).toMatchObject({
+    state: "running",
+    framework: "mdev",
+    devicePath: `/sys/bus/mdev/devices/${uuid}`,
+    mdevUuid: uuid,
+    vfAddress: VF1,
+    gpuAddress: CARD,
+    typeId: TYPE,
+    profile: PROFILE,
+  });
+  expect(sim.hardware.deviceAt(uuid)?.holders()).toHaveLength(1);
+  expect(marksOf(sim)).toEqual([uuid]);
+});
+
+test("C-02 the claim with its uuid is on the disk before the driver hears of it, and so is the mark", async () => {
+  const sim = mdevHost();
+  let seen: unknown;
+  sim.hardware.onAttempt = ({ value }) => {
+    const claim = recordOf(sim, "a")?.claim;
+    const durable = JSON.parse(sim.disk.durable("/var/lib/vgpu/instances/a/record.json") ?? "{}");
+    seen ??= [value === claim?.mdevUuid, durable.claim?.mdevUuid === value, marksOf(sim)[0] === value];
+  };
+  await create(sim, "a");
+  expect(seen).toEqual([true, true, true]);
+});
+
+test("G-01 delete stops the guest, removes the mdev and leaves nothing", async () => {
+  const sim = mdevHost();
+  await create(sim, "a");
+  const { code, value } = await run(sim, "delete", { instance: "a" });
+  expect([code, value]).toEqual(["", { deleted: true, stale: false }]);
+  expect(mdevWrites(sim)).toEqual([`create ${VF1} ok`, `remove ${VF1} ok`]);
+  expect([mdevsOf(sim), marksOf(sim), recordOf(sim, "a")]).toEqual([{}, [], undefined]);
+});
+
+test("J-01 stop and start: each claim has a uuid of its own", async () => {
+  const sim = mdevHost();
+  await create(sim, "a");
+  const first = uuidOf(sim, "a");
+  await run(sim, "stop", { instance: "a" });
+  expect([recordOf(sim, "a")?.claim, mdevsOf(sim)]).toEqual([null, {}]);
+  await run(sim, "start", { instance: "a" });
+  const second = uuidOf(sim, "a");
+  expect(second).not.toBe(first);
+  expect(Object.keys(mdevsOf(sim))).toEqual([second]);
+});
+
+test("C-04 two creates at once get an mdev each, and one of them loses when there is one function", async () => {
+  const sim = mdevHost({ vfs: 2 });
+  const codes = (await Promise.all([create(sim, "a"), create(sim, "b")])).map(({ code }) => code);
+  expect(codes).toEqual(["", ""]);
+  expect(Object.values(mdevsOf(sim)).sort()).toEqual([`${VF1} ${TYPE}`, `${VF2} ${TYPE}`]);
+
+  const small = mdevHost({ vfs: 1 });
+  const ends = (await Promise.all([create(small, "a"), create(small, "b")])).map(({ code }) => code);
+  expect(ends.sort()).toEqual(["", "no_capacity"]);
+  expect(mdevWrites(small)).toEqual([`create ${VF1} ok`]);
+});
+
+test("C-04 creates at once on a card that carries several wait for each other, and all get one", async () => {
+  const sim = mdevHost({ vfs: 0 });
+  const ids = ["a", "b", "c", "d"];
+  const ends = await Promise.all(ids.map((id) => create(sim, id)));
+  expect(ends.map(({ code }) => code)).toEqual(ids.map(() => ""));
+  expect(Object.values(mdevsOf(sim))).toEqual(ids.map(() => `${CARD} ${TYPE}`));
+  expect(recordOf(sim, "a")?.claim).toMatchObject({ vf: CARD, parent: CARD });
+  await run(sim, "delete", { instance: "b" });
+  expect(mdevsOf(sim)[uuidOf(sim, "c")]).toBe(`${CARD} ${TYPE}`);
+  expect(Object.keys(mdevsOf(sim))).toHaveLength(3);
+});
+
+test("B-07 what a card does not support is unknown, what it only has no room for is no capacity", async () => {
+  const sim = mdevHost({ vfs: 0 });
+  expect((await create(sim, "a", { profile: "NVIDIA A16-4Q" })).code).toBe("unknown_profile");
+  expect((await create(sim, "b", { profile: "NVIDIA L40S-48Q" })).code).toBe("");
+  const { code, error } = await create(sim, "c");
+  expect([code, error?.message]).toEqual(["no_capacity", expect.stringContaining(`${CARD}: b`)]);
+  expect(mdevWrites(sim)).toEqual([`create ${CARD} ok`]);
+});
+
+test("C-05 a stopped instance's claim that is not made yet occupies its function, and its part of a card", async () => {
+  for (const [vfs, where] of [
+    [1, VF1],
+    [0, CARD],
+  ] as const) {
+    const sim = mdevHost({ vfs });
+    await create(sim, "a", { profile: "NVIDIA L40S-48Q" });
+    endVm(sim, "a");
+    sim.hardware.mdevs?.drop();
+    const { code, error } = await create(sim, "b", { profile: "NVIDIA L40S-48Q" });
+    expect([code, error?.message]).toEqual(["no_capacity", expect.stringContaining(`${where}: a`)]);
+  }
+});
+
+test("B-09 a create that the driver refuses is tried on the next function, and the claim follows", async () => {
+  const sim = mdevHost();
+  sim.hardware.faults.add({
+    on: "write",
+    path: `/sys/bus/pci/devices/${VF1}/mdev_supported_types/*/create`,
+    errno: "EIO",
+  });
+  expect((await create(sim, "a")).code).toBe("");
+  expect(mdevWrites(sim)).toEqual([`create ${VF1} EIO`, `create ${VF2} ok`]);
+  expect(recordOf(sim, "a")?.claim?.vf).toBe(VF2);
+  expect(marksOf(sim)).toEqual([uuidOf(sim, "a")]);
+});
+
+test("E-05 a boot that fails removes the mdev again", async () => {
+  const sim = mdevHost();
+  sim.kernel.guests.set("a", { fails: true });
+  expect((await create(sim, "a")).code).toBe("vmm_failed");
+  expect(mdevWrites(sim)).toEqual([`create ${VF1} ok`, `remove ${VF1} ok`]);
+  expect([mdevsOf(sim), marksOf(sim), recordOf(sim, "a")]).toEqual([{}, [], undefined]);
+});
+
+test("K-18 after a reboot the claim of before is dropped, and the instance runs on a new mdev", async () => {
+  const sim = mdevHost();
+  await create(sim, "a");
+  const before = uuidOf(sim, "a");
+  sim.reboot();
+  await run(sim, "reconcile", {});
+  await pass(sim, 1_000);
+  expect(mdevWrites(sim)).toEqual([`create ${VF1} ok`, `create ${VF1} ok`]);
+  expect(uuidOf(sim, "a")).not.toBe(before);
+  expect(sim.kernel.pidsOf("vgpu-vm-a.service")).toHaveLength(1);
+});
+
+test("Q-05 inspect says what a card still takes, and who is on it", async () => {
+  const sim = mdevHost({ vfs: 0 });
+  await create(sim, "a");
+  const { value } = await run(sim, "inspect", {});
+  expect((value as { cards: unknown[] }).cards).toMatchObject([
+    { parent: CARD, functions: [{ vf: CARD, status: "free", who: "a" }], available: { [PROFILE]: 5 } },
+  ]);
+});
+
+test("R-13 an mdev that somebody removed shows as type 0", async () => {
+  const sim = mdevHost();
+  await create(sim, "a");
+  sim.hardware.mdevs?.drop();
+  const { value } = await run(sim, "read", { instance: "a" });
+  expect((value as { instance: InstanceView }).instance).toMatchObject({ typeId: 0, claimedTypeId: TYPE });
+});

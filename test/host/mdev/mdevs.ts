@@ -1,0 +1,46 @@
+import { mdevPath, typeFolder } from "../../../provider/host/devices/mdev/places";
+import { recordOf, TYPE } from "../../world/run";
+import type { SimOptions } from "../../world/sim-world";
+import { Sim } from "../../world/sim-world";
+
+export const CARD = "0000:01:00.0";
+export const VF1 = "0000:01:00.4";
+export const VF2 = "0000:01:00.5";
+
+/** A host whose virtual functions carry one mdev each; without them, the card carries as many as fit. */
+export const mdevHost = (options: SimOptions = {}): Sim => new Sim({ framework: "mdev", ...options });
+
+/** The mdevs that are there, by uuid: what carries them and their type. */
+export const mdevsOf = ({ hardware }: Sim): Record<string, string> =>
+  Object.fromEntries(
+    [...(hardware.mdevs?.byUuid.values() ?? [])].map(({ address, carrier, typeId }) => [
+      address,
+      `${carrier.address} ${typeId}`,
+    ]),
+  );
+
+export const uuidOf = (sim: Sim, id: string): string => recordOf(sim, id)?.claim?.mdevUuid ?? "";
+
+/** Attempts of the program to make and remove mdevs, in order: `create` or `remove`, the device, the result. */
+export const mdevWrites = (sim: Sim): string[] =>
+  sim.hardware.log.writes
+    .filter(({ caller }) => !caller.foreign)
+    .map(({ path, vf, result }) => `${path.split("/").at(-1)} ${vf} ${result}`);
+
+/** Somebody else makes an mdev. */
+export const foreignMdev = (sim: Sim, uuid: string, device = VF1, type = TYPE): Promise<void> =>
+  sim.hardware.write(`${typeFolder(device, type)}/create`, uuid, { pid: 0, foreign: true });
+
+export const foreignRemove = (sim: Sim, uuid: string): Promise<void> =>
+  sim.hardware.write(`${mdevPath(uuid)}/remove`, "1", { pid: 0, foreign: true });
+
+/** The VM of an instance has ended, whatever the program knows. */
+export function endVm(sim: Sim, id: string): void {
+  for (const pid of sim.kernel.pidsOf(`vgpu-vm-${id}.service`)) {
+    const process = sim.kernel.processes.get(pid);
+    if (process) sim.kernel.end(process);
+  }
+}
+
+/** Names in the folder of marks. */
+export const marksOf = ({ disk }: Sim): string[] => (disk.has("/run/vgpu/mdev") ? disk.list("/run/vgpu/mdev") : []);

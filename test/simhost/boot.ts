@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { createWriteStream, readFileSync } from "node:fs";
+import { createWriteStream, readFileSync, readlinkSync } from "node:fs";
 import { createInterface } from "node:readline";
 import type { ControlGroup } from "./cgroup";
 import type { Places } from "./places";
@@ -10,6 +10,8 @@ export type Ending = "reboot" | "power-off" | "power-cut";
 
 /** Uptime that a host shows when it has just been switched on, in seconds. */
 const FIRST_UPTIME_S = 3;
+
+const GOING_POLL_MS = 20;
 
 export interface BootOptions {
   readonly places: Places;
@@ -55,6 +57,19 @@ export class Boot {
     return readFileSync(`/proc/${this.pid}/root/proc/sys/kernel/random/boot_id`, "utf8").trim();
   }
 
+  /**
+   * Calls back again and again while the host goes down: `stopping` from the moment when systemd ends all that still runs,
+   * `dead` from the death of PID 1 to the end of all the others.
+   */
+  whenGoing(call: (stage: "stopping" | "dead") => void): void {
+    const timer = setInterval(() => {
+      const program = programOf(this.pid);
+      if (program === undefined) call("dead");
+      else if (program.endsWith("/systemd-shutdown")) call("stopping");
+    }, GOING_POLL_MS);
+    this.ended.finally(() => clearInterval(timer));
+  }
+
   /** Power cut. */
   kill(): void {
     try {
@@ -62,6 +77,15 @@ export class Boot {
     } catch {
       // It has ended by itself.
     }
+  }
+}
+
+/** A process that has begun to exit has no memory any more, and so no program. */
+function programOf(pid: number): string | undefined {
+  try {
+    return readlinkSync(`/proc/${pid}/exe`);
+  } catch {
+    return undefined;
   }
 }
 

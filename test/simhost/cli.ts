@@ -81,7 +81,7 @@ async function start(program: string, scripts: string, args: string[]): Promise<
   await land(daemon);
 }
 
-function introduction({ name, address, privateKey, hostKey, cards }: HostStatus, seconds: number): string {
+function introduction({ name, address, privateKey, hostKey, knownHosts, cards }: HostStatus, seconds: number): string {
   const functions = cards.map(
     (card) =>
       `  ${card.address}  ${card.model}, NUMA node ${card.numaNode}: ${card.functions.map((vf) => vf.address).join(" ")}`,
@@ -93,7 +93,7 @@ function introduction({ name, address, privateKey, hostKey, cards }: HostStatus,
   host key   ${hostKey}
 ${functions.join("\n")}
 
-  ssh -i ${privateKey} -p ${address.port} -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null root@${address.host}
+  ssh -i ${privateKey} -p ${address.port} -o UserKnownHostsFile=${knownHosts} root@${address.host}
   npm run --silent simhost -- ctl ${name} status
 `;
 }

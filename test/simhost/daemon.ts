@@ -1,8 +1,12 @@
 import { writeFileSync } from "node:fs";
+import { setTimeout as delay } from "node:timers/promises";
 import { serveControl } from "./control";
 import { Host, type HostOptions, unmount } from "./host";
 import { hosts, ownerOf, remove, sweep } from "./leftovers";
 import { placesOf } from "./places";
+
+/** A host that is being made when it shall end gets so long to be whole, and then ends in order. */
+const CREATE_MS = 10_000;
 
 /**
  * Runs one host until stdin ends or a signal comes, and then leaves nothing behind. Prints one JSON line when the host is
@@ -14,43 +18,40 @@ export async function daemon(options: HostOptions, program: string): Promise<voi
     process.stdout.write(`${JSON.stringify({ failed: `a simulated host ${options.name} runs already` })}\n`);
     return process.exit(1);
   }
-  let host: Host | undefined;
   let mine = false;
+  let creating: Promise<Host> | undefined;
   let ending: Promise<void> | undefined;
-  const end = (code: number) => {
+  const end = () => {
     ending ??= (async () => {
+      const host = await Promise.race([creating?.catch(() => undefined), delay(CREATE_MS)]);
       await host?.stop().catch((error) => console.error(error));
-      // Also what a host was made of that did not come up. Nothing may be mounted in the folder when it is removed.
       if (mine) {
+        // Also what a host was made of that did not come up. Nothing may be mounted in the folder when it is removed.
         await unmount(placesOf(options.name));
         remove(options.name);
       }
-      // A thread of ours may still wait for the kernel in a read, and exit would wait for that thread.
-      process.exitCode = code;
-      setTimeout(() => process.kill(process.pid, "SIGKILL"), 200).unref();
-      process.exit(code);
+      // Not by exit, which waits for our threads: one may be in the kernel, waiting for requests of a file system.
+      process.kill(process.pid, "SIGKILL");
     })();
   };
-  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => end(0));
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, end);
   process.on("uncaughtException", (error) => {
     console.error(error);
-    end(1);
+    end();
   });
   // Whoever started us holds the other end, so this also comes when it is killed.
-  process.stdin
-    .on("end", () => end(0))
-    .on("error", () => end(0))
-    .resume();
+  process.stdin.on("end", end).on("error", end).resume();
   try {
-    host = await Host.create(options, program, () => {
+    creating = Host.create(options, program, () => {
       writeFileSync(placesOf(options.name).owner, JSON.stringify(ownerOf(process.pid)));
       mine = true;
     });
+    const host = await creating;
     if (ending) return;
     await serveControl(host, host.places.socket);
     process.stdout.write(`${JSON.stringify({ up: options.name })}\n`);
   } catch (error) {
     process.stdout.write(`${JSON.stringify({ failed: error instanceof Error ? error.message : String(error) })}\n`);
-    end(1);
+    end();
   }
 }

@@ -172,8 +172,11 @@ function fill(options: DiskOptions): void {
   cpSync(options.wrapper, at("usr/local/bin/qemu-system-x86_64"));
   chmodSync(at("usr/local/bin/qemu-system-x86_64"), 0o755);
 
+  // A real host gives a stuck process minutes; the product's own units say themselves how long they may take.
+  put("etc/systemd/system.conf.d/simhost.conf", "[Manager]\nDefaultTimeoutStopSec=5s\n");
+
   put("etc/ssh/simhost_host_key", options.hostKey, 0o600);
-  put("etc/ssh/authorized_keys", options.userPublicKey);
+  for (const user of ["root", "operator"]) put(`etc/ssh/authorized_keys.d/${user}`, options.userPublicKey);
   put("etc/ssh/sshd_config", SSHD_CONFIG);
 
   const user = `operator:x:${OPERATOR_ID}:${OPERATOR_ID}::/home/operator:/bin/bash\n`;
@@ -217,7 +220,7 @@ const SSHD_CONFIG = `\
 Port 22
 ListenAddress 127.0.0.1
 HostKey /etc/ssh/simhost_host_key
-AuthorizedKeysFile /etc/ssh/authorized_keys
+AuthorizedKeysFile /etc/ssh/authorized_keys.d/%u
 PermitRootLogin prohibit-password
 PasswordAuthentication no
 KbdInteractiveAuthentication no

@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { mkdirSync, readFileSync, readlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { Boot, type Ending } from "./boot";
@@ -11,7 +11,7 @@ import { Hardware, type HardwareOptions } from "./model/hardware";
 import { Network } from "./network";
 import { Observer } from "./observer";
 import { GROUP_PREFIX, type Places, placesOf } from "./places";
-import { describeCaller } from "./procfs";
+import { allPids, commandOf, describeCaller, statOf } from "./procfs";
 import { must, run } from "./run-command";
 
 /** How long a host may take to boot, and to shut down in order. */
@@ -75,8 +75,13 @@ export class Host {
 
     const hardware = new Hardware(options.hardware);
     if (hardware.lingerMs < 0) hardware.lingerMs = Number.POSITIVE_INFINITY;
-    const foreign = { has: (_pid: number) => false };
-    const tree = hardwareTree(hardware, (pid) => describeCaller(pid, (one) => foreign.has(one)));
+    let host: Host | undefined;
+    const tree = hardwareTree(hardware, (thread) =>
+      describeCaller(thread, {
+        foreign: (pid) => host?.foreign.has(pid) ?? false,
+        outside: (pid) => pid === process.pid || pid === host?.boot?.pid,
+      }),
+    );
     const fuse = await FuseServer.mount(places.hardware, tree);
     hardware.onChange = () => void fuse.forgetGone();
 
@@ -93,8 +98,8 @@ export class Host {
     });
     const group = new ControlGroup(places.cgroup, `${GROUP_PREFIX}${options.name}`);
     const hostKey = readFileSync(`${places.hostKey}.pub`, "utf8").split(" ").slice(0, 2).join(" ");
-    const host = new Host(options, places, hardware, fuse, await networkReady, group, hostKey);
-    foreign.has = (pid) => host.foreign.has(pid);
+    host = new Host(options, places, hardware, fuse, await networkReady, group, hostKey);
+    writeFileSync(places.knownHosts, `[127.0.0.1]:${host.network.port} ${hostKey}\n`);
     await host.start();
     return host;
   }
@@ -127,8 +132,6 @@ export class Host {
   /** Everything in the host ends at once; stays off. */
   async powerCut(): Promise<void> {
     this.running().kill();
-    // What hangs in the driver cannot be killed, and the host's end waits for it.
-    this.hardware.faults.interruptAll("EIO");
     await this.down;
   }
 
@@ -150,9 +153,7 @@ export class Host {
   /** Pids, seen from outside, of everything that runs in the host. */
   processes(): number[] {
     const space = namespaceOf(this.running().pid);
-    return readdirSync("/proc")
-      .map(Number)
-      .filter((pid) => pid > 0 && namespaceOf(pid) === space);
+    return allPids().filter((pid) => namespaceOf(pid) === space);
   }
 
   /** Runs a command in the host, as root and not over SSH. */
@@ -168,8 +169,19 @@ export class Host {
     const boot = await Boot.start({ places, script, name: this.options.name, group, network: network.namespace });
     this.boot = boot;
     this.down = boot.ended.then((ending) => this.off(ending));
+    boot.whenGoing((stage) => this.letGo(boot, stage));
     await within(this.ready(boot), BOOT_MS, `the host was not ready in ${BOOT_MS / 1000} s; see ${places.console}`);
     await network.power(true);
+  }
+
+  /** The end of a boot waits for the parents outside of its processes, and for what hangs in the driver. */
+  private letGo(boot: Boot, stage: "stopping" | "dead"): void {
+    const entered = enter(boot.pid).slice(0, 3).join(" ");
+    for (const pid of allPids()) {
+      // systemd stops everything before it ends it, and nsenter stops itself when its child is stopped.
+      if (statOf(pid)?.state === "T" && commandOf(pid).startsWith(entered)) process.kill(pid, "SIGCONT");
+    }
+    if (stage === "dead") this.hardware.faults.interruptAll("EIO");
   }
 
   private async ready(boot: Boot): Promise<void> {

@@ -22,7 +22,16 @@ export function hosts(): { name: string; alive: boolean }[] {
  * control groups did not.
  */
 export function sweep(): void {
-  for (const { name, alive } of hosts()) if (!alive) remove(name);
+  const alive = new Set<string>();
+  for (const host of hosts()) {
+    if (host.alive) alive.add(host.name);
+    else remove(host.name);
+  }
+  for (const mount of groupMounts()) {
+    for (const group of readdirSync(mount).filter((entry) => entry.startsWith(GROUP_PREFIX))) {
+      if (!alive.has(group.slice(GROUP_PREFIX.length))) removeTree(join(mount, group));
+    }
+  }
 }
 
 export function remove(name: string): void {

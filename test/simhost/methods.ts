@@ -34,6 +34,8 @@ export interface HostStatus {
   readonly privateKey: string;
   /** Type and key, as in a known_hosts line after the names. */
   readonly hostKey: string;
+  /** Path of a known_hosts file with it. */
+  readonly knownHosts: string;
   readonly on: boolean;
   /** PID 1 of the host seen from outside; 0 when it is off. */
   readonly pid: number;
@@ -70,6 +72,7 @@ function status(host: Host): HostStatus {
     user: "root",
     privateKey: places.userKey,
     hostKey: host.hostKey,
+    knownHosts: places.knownHosts,
     on: host.boot !== undefined,
     pid: host.boot?.pid ?? 0,
     bootId: host.boot?.bootId ?? "",

@@ -18,6 +18,7 @@ export function placesOf(name: string) {
     owner: at("owner.json"),
     userKey: at("id_ed25519"),
     hostKey: at("host_ed25519"),
+    knownHosts: at("known_hosts"),
     console: at("console.log"),
     /** Mounted in the daemon's own mount namespace only. */
     disk: at("disk"),

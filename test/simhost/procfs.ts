@@ -1,8 +1,10 @@
-import { readFileSync, readlinkSync } from "node:fs";
+import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import type { Caller } from "./model/log";
 
 /** Parents are followed no further than this. */
 const MAX_PARENTS = 8;
+/** Of a command line that is kept, in characters. */
+const MAX_COMMAND = 1_000;
 
 const attempt = <T>(read: () => T, otherwise: T): T => {
   try {
@@ -11,6 +13,12 @@ const attempt = <T>(read: () => T, otherwise: T): T => {
     return otherwise;
   }
 };
+
+/** Every process of this machine. */
+export const allPids = (): number[] =>
+  readdirSync("/proc")
+    .map(Number)
+    .filter((pid) => pid > 0);
 
 export const commandOf = (pid: number): string =>
   attempt(() => readFileSync(`/proc/${pid}/cmdline`, "utf8"), "")
@@ -29,18 +37,23 @@ export function statOf(pid: number): { state: string; parent: number; startTime:
 export const processOf = (thread: number): number =>
   Number(/^Tgid:\s+(\d+)/m.exec(attempt(() => readFileSync(`/proc/${thread}/status`, "utf8"), ""))?.[1] ?? thread);
 
-/** Who a thread is, with its parents up to (without) the host's PID 1. */
-export function describeCaller(thread: number, foreign: (pid: number) => boolean): Caller {
+/** Who a thread is, with its parents up to (without) those that `outside` names: the host's PID 1, and ourselves. */
+export function describeCaller(
+  thread: number,
+  { foreign, outside }: { foreign: (pid: number) => boolean; outside: (pid: number) => boolean },
+): Caller {
   const pid = processOf(thread);
   const lineage = [pid];
-  for (let at = statOf(pid)?.parent ?? 0; at > 1 && lineage.length < MAX_PARENTS; at = statOf(at)?.parent ?? 0) {
-    lineage.push(at);
+  while (lineage.length < MAX_PARENTS) {
+    const parent = statOf(lineage.at(-1) as number)?.parent ?? 0;
+    if (parent <= 1 || outside(parent)) break;
+    lineage.push(parent);
   }
   return {
     pid,
     exe: attempt(() => readlinkSync(`/proc/${pid}/exe`), ""),
-    command: commandOf(pid),
-    parents: lineage.slice(1).map(commandOf),
+    command: commandOf(pid).slice(0, MAX_COMMAND),
+    parents: lineage.slice(1).map((parent) => commandOf(parent).slice(0, MAX_COMMAND)),
     foreign: lineage.some(foreign),
   };
 }

@@ -28,6 +28,8 @@ export class SimHost implements AsyncDisposable {
   readonly privateKey: string;
   /** Type and key of the host, as in a known_hosts line after the name. */
   readonly hostKey: string;
+  /** Path of a known_hosts file with it. */
+  readonly knownHosts: string;
   readonly user = "root";
 
   private stopped = false;
@@ -43,6 +45,7 @@ export class SimHost implements AsyncDisposable {
     this.privateKeyFile = first.privateKey;
     this.privateKey = readFileSync(first.privateKey, "utf8");
     this.hostKey = first.hostKey;
+    this.knownHosts = first.knownHosts;
   }
 
   /** Makes and boots a host; returns when its sshd and its systemd are ready. */

@@ -14,6 +14,7 @@ import { type Admission, type Asker, admit } from "./admission";
 import { clearAway } from "./delete";
 import { type Made, madeFrom } from "./made";
 import { isDeviceChanged, powerOff, powerOn } from "./power";
+import { forgetStarts } from "./restart";
 import { rollBack } from "./rollback";
 import { leftoversOf, viewOf } from "./view";
 
@@ -124,6 +125,9 @@ async function bring(
   record = { ...record, spec };
   if (record.phase === "preparing")
     record = await prepareDisk(host, spec.image ? await saveRecord(host, record) : record);
-  if (spec.running) record = await powerOn(host, record, { qemu, lock, made });
+  if (spec.running) {
+    await forgetStarts(host, record.id);
+    record = await powerOn(host, record, { qemu, lock, made });
+  }
   return saveRecord(host, { ...record, phase: "complete" });
 }

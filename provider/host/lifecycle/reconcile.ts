@@ -1,6 +1,7 @@
 import { toShape, VgpuError } from "../../protocol/errors";
 import type { InstanceRecord } from "../../protocol/record";
 import { nameOf } from "../devices/device";
+import type { Card } from "../devices/discovery";
 import { claimedDevice } from "../devices/frameworks";
 import type { Host } from "../host";
 import { instanceLock } from "../store/locks";
@@ -8,11 +9,12 @@ import { type Found, findRecord, findRecords, namesInStore, saveRecord, tidyFold
 import { requireQemu } from "../vmm/boot";
 import { removeUnusedBases } from "../vmm/disk";
 import { type Held, textOf } from "../world/world";
+import { frameworkOf } from "./framework";
 import { isRecent, ownLiveness } from "./liveness";
 import { madeFrom } from "./made";
 import { powerOn } from "./power";
 import { releaseClaim } from "./release";
-import { mayStart, noteStart } from "./restart";
+import { hasEnded, mayStart, noteEnd, noteStart } from "./restart";
 import { rollBack } from "./rollback";
 import { sweepMdevs, sweepVfs } from "./sweep";
 
@@ -33,28 +35,48 @@ export interface Report {
 export type Note = (about: string, kind: Finding["kind"], text: string) => void;
 
 /** One pass over the host: releases what is pending or stale, reports what is foreign, and starts what should run. */
-export async function reconcileHost(host: Host): Promise<Report> {
+export async function reconcileHost(asked: Host): Promise<Report> {
+  await requireUp(asked);
+  // One try a pass: the next pass is its retry, and no busy device keeps the others waiting.
+  const host = { ...asked, settings: { ...asked.settings, releaseWaitMs: 0 } };
   const findings: Finding[] = [];
   const note: Note = (about, kind, text) => findings.push({ about, kind, text });
   const records = await findRecords(host.files);
   const broken = records.filter((found) => found.kind === "broken");
   for (const one of broken) note(one.id, "pending", `its record cannot be read: ${one.reason}`);
   // What an unreadable record claims is unknown, so no virtual function may be touched. An mdev is nobody else's.
-  const vendorDone = broken.length === 0;
+  const cards = await look(host, note);
+  const vendorDone = broken.length === 0 && cards !== undefined;
   for (const { id } of records) {
     await withInstance(host, id, note, async (record) => {
       if (vendorDone || record.claim?.framework === "mdev") await settle(host, record, note);
     });
   }
   await sweepMdevs(host, note);
-  if (!vendorDone) return { findings, vendorDone };
+  if (!cards || !vendorDone) return { findings, vendorDone };
   await sweepVfs(host, note);
   await tidyStore(host, note);
-  if (!(await host.units.stopping())) {
-    for (const { id } of records)
-      await withInstance(host, id, note, (record, lock) => startIfDue(host, record, lock, note));
+  for (const { id } of records) {
+    if (await host.units.stopping()) break;
+    await withInstance(host, id, note, (record, lock) => startIfDue(host, record, { lock, note, cards }));
   }
   return { findings, vendorDone };
+}
+
+/** While the host goes down, VMs end by themselves and devices go with the boot. */
+async function requireUp(host: Host): Promise<void> {
+  if (await host.units.stopping()) throw new VgpuError("host_not_ready", "The host is shutting down.");
+}
+
+/** The host's cards; undefined when they cannot be looked at. */
+async function look(host: Host, note: Note): Promise<Card[] | undefined> {
+  try {
+    return await (await frameworkOf(host)).discover(host);
+  } catch (error) {
+    host.warn(textOf(error));
+    note("host", "waiting", textOf(error));
+    return undefined;
+  }
 }
 
 /** Works on an instance under its lock, with its record read again; one that a verb works on is left to it. */
@@ -72,7 +94,11 @@ async function withInstance(
       note(id, "waiting", `its record has version ${found.record.version}; it is left alone`);
     if (found?.kind !== "record") return;
     if (found.record.machineId !== host.machineId)
-      note(id, "waiting", `its record was made on machine ${found.record.machineId}`);
+      note(
+        id,
+        "waiting",
+        `its record was made on machine ${found.record.machineId}; this is machine ${host.machineId}`,
+      );
     else await work(found.record, lock);
   } catch (error) {
     note(id, "pending", textOf(error));
@@ -91,14 +117,25 @@ async function settle(host: Host, record: InstanceRecord, note: Note): Promise<v
   if (!claim && !unfinished) return;
   const born = { bootId: record.createdBootId, uptimeMs: record.createdUptimeMs };
   const settledByUser = record.deleting || record.retained || record.cleanup !== null || record.desired === "stopped";
-  // A claim that just was made, or whose VM just ended, is looked at again later: the verb that made it may not have saved all.
-  if (!settledByUser && (await isRecent(host, claim ?? born)))
+  // A claim that just was made is looked at again later: the verb that made it may not have saved all. Its unit's own word that the VM
+  // has ended lets it start again at once.
+  if (!settledByUser && (await isRecent(host, claim ?? born)) && !(await isDueAgain(host, record)))
     return note(id, "waiting", "its claim is recent and no VM runs");
+  if (isToRun(record) && claim?.bootId === host.bootId) await noteEnd(host, id);
   const released = claim ? await tryRelease(host, record, note) : record;
   if (released && unfinished) {
     await saveRecord(host, { ...released, retained: true });
     note(id, "done", "its create was never finished: what is left can only be deleted");
   }
+}
+
+async function isDueAgain(host: Host, record: InstanceRecord): Promise<boolean> {
+  return isToRun(record) && (await hasEnded(host, record.id)) && (await mayStart(host, record)).start;
+}
+
+/** Whether the instance is one that reconcile may start at all. */
+function isToRun({ desired, phase, deleting, retained }: InstanceRecord): boolean {
+  return desired === "running" && phase === "complete" && !deleting && !retained;
 }
 
 async function tryRelease(host: Host, record: InstanceRecord, note: Note): Promise<InstanceRecord | undefined> {
@@ -132,25 +169,31 @@ async function tidyStore(host: Host, note: Note): Promise<void> {
 }
 
 /** Starts an instance that should run and does not. */
-async function startIfDue(host: Host, record: InstanceRecord, lock: Held, note: Note): Promise<void> {
+async function startIfDue(
+  host: Host,
+  record: InstanceRecord,
+  { lock, note, cards }: { lock: Held; note: Note; cards: readonly Card[] },
+): Promise<void> {
   const { id } = record;
-  if (record.desired !== "running" || record.phase !== "complete" || record.deleting || record.retained || record.claim)
-    return;
+  if (!isToRun(record) || record.claim) return;
   if ((await ownLiveness(host, id, record.vmm)).answer !== "dead") return;
   const due = await mayStart(host, record);
   if (!due.start) {
     if (due.reason) note(id, "waiting", due.reason);
     return;
   }
-  const made = madeFrom(record.claim);
+  // After a boot they come when the driver is ready.
+  if (cards.length === 0) return note(id, "waiting", "not started: waiting for VFs, the host has none yet");
+  const made = madeFrom(null);
   try {
     const qemu = await requireQemu(host);
-    await noteStart(host, id);
     await saveRecord(host, await powerOn(host, record, { qemu, lock, made }));
+    await noteStart(host, id);
     note(id, "done", `started: ${due.reason}`);
   } catch (failure) {
-    const waits = failure instanceof VgpuError && ["host_not_ready", "no_capacity"].includes(failure.code);
     const error = await rollBack(host, id, { before: record, failure, made });
-    note(id, waits ? "waiting" : "pending", `not started: ${error.message}`);
+    // Only a try that had a device counts: one that found none waits for it.
+    if (made.known.length > 0) await noteStart(host, id);
+    note(id, made.known.length > 0 ? "pending" : "waiting", `not started: ${error.message}`);
   }
 }

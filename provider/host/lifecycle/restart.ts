@@ -1,7 +1,7 @@
 import * as z from "zod/mini";
 import type { InstanceRecord } from "../../protocol/record";
 import type { Host } from "../host";
-import { ensureFolder, readIfThere, replaceFile } from "../store/atomic";
+import { ensureFolder, readIfThere, replaceFile, unlinkIfThere } from "../store/atomic";
 import { exitFile, runFolder, stoppedFile } from "../vmm/places";
 
 /** At most this many starts in this time; then the instance is left stopped until somebody looks. */
@@ -10,7 +10,8 @@ const WINDOW_MS = 600_000;
 /** Wait before the second start; it doubles with each further one. */
 const FIRST_WAIT_MS = 5_000;
 
-const starts = z.object({ uptimesMs: z.array(z.number()) });
+const starts = z.object({ uptimesMs: z.array(z.number()), gaveUp: z._default(z.boolean(), false) });
+type Starts = z.infer<typeof starts>;
 
 export interface Due {
   readonly start: boolean;
@@ -34,19 +35,40 @@ export async function mayStart(host: Host, record: InstanceRecord): Promise<Due>
   const due = policyOf(record, await lastEnd(host, record.id));
   if (!due.start) return due;
   const now = await host.clock.uptimeMs();
-  const recent = (await readStarts(host, record.id)).filter((at) => now - at < WINDOW_MS);
-  if (recent.length >= MOST_STARTS)
+  const { uptimesMs, gaveUp } = await readStarts(host, record.id);
+  const recent = uptimesMs.filter((at) => now - at < WINDOW_MS);
+  if (gaveUp) return { start: false, reason: "it was started too often and is left stopped until somebody starts it" };
+  if (recent.length >= MOST_STARTS) {
+    await saveStarts(host, record.id, { uptimesMs, gaveUp: true });
     return { start: false, reason: `it was started ${recent.length} times in 10 minutes and is left stopped` };
+  }
   const wait = recent.length === 0 ? 0 : FIRST_WAIT_MS * 2 ** (recent.length - 1);
   const last = recent.at(-1) ?? Number.NEGATIVE_INFINITY;
   return now - last >= wait ? due : { start: false, reason: `the next try comes ${wait / 1000} s after the last one` };
 }
 
-/** Remembers a start, for as long as the boot lasts. */
+/** Remembers a start by reconcile, for as long as the boot lasts. */
 export async function noteStart(host: Host, id: string): Promise<void> {
+  const { uptimesMs, gaveUp } = await readStarts(host, id);
+  const all = [...uptimesMs, await host.clock.uptimeMs()].slice(-MOST_STARTS * 2);
+  await saveStarts(host, id, { uptimesMs: all, gaveUp });
+}
+
+/** A start by somebody's own wish begins the count anew. */
+export async function forgetStarts(host: Host, id: string): Promise<void> {
+  await unlinkIfThere(host.files, startsFile(id));
+}
+
+/** Whether the unit itself has noted that its VM has ended. */
+export async function hasEnded(host: Host, id: string): Promise<boolean> {
+  return (await readIfThere(host.files, exitFile(id))) !== undefined;
+}
+
+/** Notes the end of a VM of this boot of which its unit has noted nothing: nobody knows that it was an orderly one. */
+export async function noteEnd(host: Host, id: string): Promise<void> {
+  if (await hasEnded(host, id)) return;
   await ensureFolder(host.files, runFolder(id));
-  const uptimesMs = [...(await readStarts(host, id)), await host.clock.uptimeMs()].slice(-MOST_STARTS * 2);
-  await replaceFile(host.files, startsFile(id), JSON.stringify({ uptimesMs }));
+  await replaceFile(host.files, exitFile(id), "unknown\n");
 }
 
 /** Remembers that it is a verb that stops the VM, until the next start. */
@@ -57,13 +79,19 @@ export async function noteStop(host: Host, id: string): Promise<void> {
 
 const startsFile = (id: string) => `${runFolder(id)}/starts.json`;
 
-async function readStarts(host: Host, id: string): Promise<number[]> {
+async function saveStarts(host: Host, id: string, all: Starts): Promise<void> {
+  await ensureFolder(host.files, runFolder(id));
+  await replaceFile(host.files, startsFile(id), JSON.stringify(all));
+}
+
+async function readStarts(host: Host, id: string): Promise<Starts> {
   const text = await readIfThere(host.files, startsFile(id));
-  if (text === undefined) return [];
+  const none = { uptimesMs: [], gaveUp: false };
+  if (text === undefined) return none;
   try {
-    return starts.parse(JSON.parse(text)).uptimesMs;
+    return starts.parse(JSON.parse(text));
   } catch {
-    return [];
+    return none;
   }
 }
 

@@ -14,7 +14,7 @@ import { isRecent, ownLiveness } from "./liveness";
 import { madeFrom } from "./made";
 import { powerOn } from "./power";
 import { releaseClaim } from "./release";
-import { hasEnded, mayStart, noteEnd, noteStart } from "./restart";
+import { type Due, hasEnded, mayStart, noteEnd, noteStart } from "./restart";
 import { rollBack } from "./rollback";
 import { sweepMdevs, sweepVfs } from "./sweep";
 
@@ -119,8 +119,10 @@ async function settle(host: Host, record: InstanceRecord, note: Note): Promise<v
   const settledByUser = record.deleting || record.retained || record.cleanup !== null || record.desired === "stopped";
   // A claim that just was made is looked at again later: the verb that made it may not have saved all. Its unit's own word that the VM
   // has ended lets it start again at once.
-  if (!settledByUser && (await isRecent(host, claim ?? born)) && !(await isDueAgain(host, record)))
-    return note(id, "waiting", "its claim is recent and no VM runs");
+  if (!settledByUser && (await isRecent(host, claim ?? born))) {
+    const due = await dueAgain(host, record);
+    if (!due?.start) return note(id, "waiting", due?.reason || "its claim is recent and no VM runs");
+  }
   if (isToRun(record) && claim?.bootId === host.bootId) await noteEnd(host, id);
   const released = claim ? await tryRelease(host, record, note) : record;
   if (released && unfinished) {
@@ -129,8 +131,8 @@ async function settle(host: Host, record: InstanceRecord, note: Note): Promise<v
   }
 }
 
-async function isDueAgain(host: Host, record: InstanceRecord): Promise<boolean> {
-  return isToRun(record) && (await hasEnded(host, record.id)) && (await mayStart(host, record)).start;
+async function dueAgain(host: Host, record: InstanceRecord): Promise<Due | undefined> {
+  return isToRun(record) && (await hasEnded(host, record.id)) ? mayStart(host, record) : undefined;
 }
 
 /** Whether the instance is one that reconcile may start at all. */

@@ -37,10 +37,10 @@ export async function mayStart(host: Host, record: InstanceRecord): Promise<Due>
   const now = await host.clock.uptimeMs();
   const { uptimesMs, gaveUp } = await readStarts(host, record.id);
   const recent = uptimesMs.filter((at) => now - at < WINDOW_MS);
-  if (gaveUp) return { start: false, reason: "it was started too often and is left stopped until somebody starts it" };
-  if (recent.length >= MOST_STARTS) {
-    await saveStarts(host, record.id, { uptimesMs, gaveUp: true });
-    return { start: false, reason: `it was started ${recent.length} times in 10 minutes and is left stopped` };
+  if (gaveUp || recent.length >= MOST_STARTS) {
+    if (!gaveUp) await saveStarts(host, record.id, { uptimesMs, gaveUp: true });
+    const often = `${MOST_STARTS} times in ${WINDOW_MS / 60_000} minutes`;
+    return { start: false, reason: `it was started ${often} and is left stopped until somebody starts it` };
   }
   const wait = recent.length === 0 ? 0 : FIRST_WAIT_MS * 2 ** (recent.length - 1);
   const last = recent.at(-1) ?? Number.NEGATIVE_INFINITY;

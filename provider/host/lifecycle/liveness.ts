@@ -2,7 +2,7 @@ import { unitName } from "../../protocol/names";
 import type { Claim, Vmm } from "../../protocol/record";
 import type { Host } from "../host";
 import { instanceLock } from "../store/locks";
-import { type Holder, type Members, textOf, type UnitFacts } from "../world/world";
+import { errno, type Holder, type Members, textOf, type UnitFacts } from "../world/world";
 
 /** Unknown is never dead: `ambiguous` keeps everything as it is. */
 export interface Liveness {
@@ -60,7 +60,8 @@ export async function claimantLiveness(
   vmm: Vmm | null,
   claim: Claim | null,
 ): Promise<Liveness> {
-  const lock = await orUnreadable(() => host.locks.holder(instanceLock(id)));
+  // Before the unit is asked: the child that starts it keeps the lock until it is loaded, so one of the two is seen.
+  const lock = await orUnreadable(() => host.locks.holder(instanceLock(id)), instanceLock(id));
   return judge({ ...(await witnesses(host, id, vmm)), lock, recent: claim !== null && (await isRecent(host, claim)) });
 }
 
@@ -74,17 +75,30 @@ export async function isRecent(
 
 async function witnesses(host: Host, id: string, vmm: Vmm | null): Promise<Omit<Witnesses, "lock" | "recent">> {
   const name = unitName(id);
-  const members = await orUnreadable(() => host.units.members(name));
+  const whose = vmm && vmm.pid > 0 ? `${name}, recorded PID ${vmm.pid}` : name;
+  const members = await orUnreadable(() => host.units.members(name), whose);
   const settled = members !== undefined && "populated" in members && members.populated;
   return {
     members,
-    unit: settled ? undefined : await orUnreadable(() => host.units.facts(name)),
-    process: await orUnreadable(() => processOf(host, vmm)),
+    unit: settled ? undefined : await orUnreadable(() => host.units.facts(name), whose),
+    process: await orUnreadable(() => processOf(host, vmm), whose),
   };
 }
 
-async function processOf(host: Host, vmm: Vmm | null): Promise<Exclude<Witnesses["process"], Unreadable>> {
+type ProcessWitness = Exclude<Witnesses["process"], Unreadable>;
+
+async function processOf(host: Host, vmm: Vmm | null): Promise<ProcessWitness> {
   if (!vmm || vmm.pid <= 0 || vmm.startTime === "" || vmm.bootId !== host.bootId) return "none";
+  try {
+    return await lookAt(host, vmm);
+  } catch (error) {
+    // What may not be looked at exists.
+    if (errno(error) === "EPERM") return "ours";
+    throw error;
+  }
+}
+
+async function lookAt(host: Host, vmm: Vmm): Promise<ProcessWitness> {
   const leader = await host.processes.task(vmm.pid, vmm.pid);
   if (!leader) return "dead";
   if (leader.startTime !== vmm.startTime) return "not ours";
@@ -96,10 +110,10 @@ async function processOf(host: Host, vmm: Vmm | null): Promise<Exclude<Witnesses
   return "dead";
 }
 
-async function orUnreadable<T>(look: () => Promise<T>): Promise<T | Unreadable> {
+async function orUnreadable<T>(look: () => Promise<T>, whose: string): Promise<T | Unreadable> {
   try {
     return await look();
   } catch (error) {
-    return { unreadable: textOf(error) };
+    return { unreadable: `${whose}: ${textOf(error)}` };
   }
 }

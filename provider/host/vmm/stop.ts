@@ -76,7 +76,8 @@ async function signal(host: Host, { id, vmm }: Running, name: "SIGTERM" | "SIGKI
   }
 }
 
-async function goneWithin(host: Host, vm: Running, ms: number): Promise<boolean> {
+/** Waits for the end of a VM; whether it came in time. Looks at least once. */
+export async function goneWithin(host: Host, vm: Running, ms: number): Promise<boolean> {
   const until = (await host.clock.uptimeMs()) + ms;
   for (;;) {
     if (await isGone(host, vm)) return true;

@@ -1,0 +1,62 @@
+import { expect, test } from "vitest";
+import { goneWithin } from "../../../provider/host/vmm/stop";
+import { vmmOf } from "../../world/records";
+import { create, recordOf, run, TYPE, writes } from "../../world/run";
+import { Sim } from "../../world/sim-world";
+import { told, VF1, vmOf } from "../../world/situation";
+import { within } from "../../world/verb";
+
+test("M-01 waiting lasts until the last task of a zombie leader has ended", async () => {
+  const sim = new Sim();
+  const process = sim.kernel.spawn("");
+  const vm = {
+    id: "a",
+    vmm: vmmOf(sim, "a", { pid: process.pid, startTime: process.startTime }),
+    shutdownTimeoutMs: 0,
+  };
+  for (const leader of process.tasks) leader.state = "Z";
+  process.tasks.push({ tid: 4_000, state: "S" });
+  expect(await within(sim, (host) => goneWithin(host, vm, 50))).toBe(false);
+  sim.scheduler.schedule(1_000, () => void process.tasks.pop());
+  const began = sim.scheduler.now();
+  expect(await within(sim, (host) => goneWithin(host, vm, 5_000))).toBe(true);
+  expect(sim.scheduler.now() - began).toBeLessThan(1_100);
+});
+
+test("M-01 without a pid there is nothing to wait for", async () => {
+  const sim = new Sim();
+  const vm = { id: "a", vmm: vmmOf(sim, "a"), shutdownTimeoutMs: 0 };
+  expect(await within(sim, (host) => goneWithin(host, vm, 0))).toBe(true);
+  expect(sim.scheduler.now()).toBe(0);
+});
+
+test("M-02 (a) a process that is gone when it is to be signalled has ended", async () => {
+  const sim = new Sim();
+  sim.kernel.guests.set("a", { stubborn: true, ignoresPowerdown: true });
+  await create(sim, "a", { shutdownTimeoutMs: 0 });
+  const actor = sim.actor("delete");
+  actor.before = (step) => {
+    if (!step.startsWith("SIGKILL")) return;
+    for (const process of vmOf(sim, "a")) sim.kernel.end(process);
+    throw Object.assign(new Error("ESRCH"), { code: "ESRCH" });
+  };
+  expect((await run(sim, "delete", { instance: "a" }, actor)).code).toBe("");
+  expect([writes(sim), recordOf(sim, "a")]).toEqual([[`${VF1} ${TYPE} ok`, `${VF1} 0 ok`], undefined]);
+});
+
+test("M-03 what survives SIGKILL is killed once more after 2 s, and 2 s later it is an error", async () => {
+  const sim = new Sim();
+  sim.kernel.guests.set("a", { immortal: true, stubborn: true, ignoresPowerdown: true });
+  await create(sim, "a", { shutdownTimeoutMs: 0 });
+  const kills: number[] = [];
+  const actor = sim.actor("stop");
+  actor.before = (step) => {
+    if (step.startsWith("SIGKILL")) kills.push(sim.scheduler.now());
+  };
+  const outcome = await run(sim, "stop", { instance: "a" }, actor);
+  const took = [...kills, sim.scheduler.now()].map((at, index, all) =>
+    Math.round((at - (all[index - 1] ?? at)) / 1000),
+  );
+  expect([outcome.code, told(outcome)]).toEqual(["vmm_exit_timeout", expect.stringMatching(/did not exit/)]);
+  expect([took, writes(sim), recordOf(sim, "a")?.claim?.vf]).toEqual([[0, 2, 2], [`${VF1} ${TYPE} ok`], VF1]);
+});

@@ -11,6 +11,8 @@ import type { Log } from "./log";
 
 /** One verb on one host. */
 export interface Call {
+  /** The logical host, as messages name it; the target may lead there by another address. */
+  readonly host: string;
   readonly target: Target;
   readonly ask: Ask;
   readonly log: Log;
@@ -75,9 +77,11 @@ async function sendVerb(connection: Connection, call: Call, program: Program): P
   });
 }
 
+/** What the host said, with its warnings shown. The host does not know what it is called here, so an error gets its name. */
 function heard(call: Call, result: Result): Result {
   for (const warning of result.warnings) call.log.warn(warning);
-  return result;
+  if (result.ok) return result;
+  return { ...result, error: { ...result.error, message: `on ${call.host}: ${result.error.message}` } };
 }
 
 /** Does something once on a connection, however many verbs need it at the same time. */
@@ -125,8 +129,8 @@ async function install(connection: Connection, call: Call, program: Program): Pr
     },
   );
   if (result === "not installed") return;
-  heard(call, result);
-  if (!result.ok) throw fromShape(result.error);
+  const installed = heard(call, result);
+  if (!installed.ok) throw fromShape(installed.error);
 }
 
 function lackingImage(

@@ -26,6 +26,7 @@ export async function createInstance(values: Record<string, unknown>): Promise<{
   const ask = { verb: "create", instance: name, incarnation, owner, spec: wantedSpec(inputs), adopt } as const;
 
   const result = await callVerb({
+    host,
     target,
     ask,
     log: logOf(name),

@@ -17,7 +17,7 @@ export async function deleteInstance(id: string, props: Record<string, unknown>)
     settings: await settings(),
   });
   const ask = { verb: "delete", instance, ...(storeId && { storeId }), ...(incarnation && { incarnation }) } as const;
-  const result = await callVerb({ target, ask, log, changes: true });
+  const result = await callVerb({ host, target, ask, log, changes: true });
   if (!result.ok) throw fromShape(result.error);
   const value = deleteValue.safeParse(result.value);
   if (!value.success) {

@@ -25,7 +25,7 @@ export async function readInstance(
     settings: await settings(),
   });
   const ask = { verb: "read", instance, ...(storeId && { storeId }), ...(incarnation && { incarnation }) } as const;
-  const result = await callVerb({ target, ask, log: logOf(instanceOf(id)), changes: false });
+  const result = await callVerb({ host, target, ask, log: logOf(instanceOf(id)), changes: false });
   if (!result.ok) throw fromShape(result.error);
   const value = readValue.safeParse(result.value);
   if (!value.success) {

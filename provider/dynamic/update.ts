@@ -44,6 +44,7 @@ export async function updateInstance(
   const kept = (error: unknown, view: object) => new KeptError(error, id, { ...inputs, ...view });
 
   const result = await callVerb({
+    host,
     target,
     ask,
     log: logOf(instance),

@@ -109,7 +109,7 @@ requires(
     host.nextFails("create", { code: "no_capacity", message: "Nothing is free for NVIDIA L40S-8Q on gpu-1." }, null);
     const error = await failure(provider.create(inputs));
     expect(error.kept).toBeUndefined();
-    expect(error.message).toContain("no_capacity: Nothing is free");
+    expect(error.message).toContain("no_capacity: on gpu-1: Nothing is free");
     expect(error.message).toContain("Do something.");
   });
 
@@ -173,7 +173,7 @@ requires(
     const cause = { code: "device_busy", message: "0000:3b:00.4 is open in process 17.", hint: "", retryable: true };
     host.nextFails("delete", { code: "vgpu_cleanup_pending", message: "trainer-1 is not deleted.", cause }, null);
     const error = await failure(provider.delete(id, outs));
-    expect(error.message).toContain("vgpu_cleanup_pending: trainer-1 is not deleted.");
+    expect(error.message).toContain("vgpu_cleanup_pending: on gpu-1: trainer-1 is not deleted.");
     expect(error.message).toContain("device_busy: 0000:3b:00.4 is open in process 17.");
     host.next("delete", { result: { ok: true, value: { deleted: false } } });
     expect((await failure(provider.delete(id, outs))).message).toContain("protocol_mismatch");

@@ -11,6 +11,7 @@ wanted="
   iproute2 procps util-linux mount
   qemu-system-x86 qemu-utils
   strace
+  fish tcsh
   ca-certificates xz-utils
 "
 

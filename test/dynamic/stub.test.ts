@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { Module } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { stubText } from "../fixtures/provider-process";
 import { requires } from "../requirements";
 
@@ -11,7 +11,10 @@ import { requires } from "../requirements";
 const PINNED = "da88e5968b297bdf5248022ac366db03aff5bb2e1fe028414cf29ce40a1aa748";
 
 requires("setup")("the stub", () => {
-  const empty = mkdtempSync(join(tmpdir(), "pulumi-vgpu-stub-"));
+  let empty: string;
+  beforeAll(() => {
+    empty = mkdtempSync(join(tmpdir(), "pulumi-vgpu-stub-"));
+  });
   afterAll(() => rmSync(empty, { recursive: true }));
 
   it("R-25 is what it has always been", async () => {

@@ -42,9 +42,9 @@ export function makeDirty(sim: Sim, vf: string, instance = "ghost", typeId = TYP
   foreignTypes(sim, vf, typeId);
 }
 
-/** A process without a unit has the device open; the function returned closes it. */
-export async function holdOpen(sim: Sim, vf: string, node: "group" | "cdev" = "group"): Promise<() => void> {
-  const { iommuGroup, vfioDevice } = vfAt(sim, vf);
+/** A process without a unit has the virtual function, or the mdev of this uuid, open; the function returned closes it. */
+export async function holdOpen(sim: Sim, name: string, node: "group" | "cdev" = "group"): Promise<() => void> {
+  const { iommuGroup, vfioDevice } = sim.hardware.deviceAt(name) ?? vfAt(sim, name);
   const process = sim.kernel.spawn("");
   const path = node === "group" ? `/dev/vfio/${iommuGroup}` : `/dev/vfio/devices/vfio${vfioDevice}`;
   process.handles.push(await sim.hardware.open(path, { pid: process.pid, readOnly: false }));

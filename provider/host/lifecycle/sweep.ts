@@ -33,16 +33,18 @@ export async function sweepVfs(host: Host, note: Note): Promise<void> {
  */
 export async function sweepMdevs(host: Host, note: Note): Promise<void> {
   for (const mdevUuid of await mdevMarks.names(host)) {
+    let about = `mdev ${mdevUuid}`;
     try {
       const mark = await mdevMarks.read(host, mdevUuid);
       if (!mark) continue;
       const device = { instance: mark.instance, vf: mark.vf, typeId: mark.typeId, mdevUuid };
+      about = nameOf(device);
       const there = await findMdev(host, mdevUuid);
       if (there && there.device !== mark.vf)
-        note(nameOf(device), "foreign", `it is on ${there.device}, where we did not make it`);
+        note(about, "foreign", `it is on ${there.device}, where we did not make it`);
       else await sweepOne(host, device, note, mark);
     } catch (error) {
-      note(mdevUuid, "pending", textOf(error));
+      note(about, "pending", textOf(error));
     }
   }
   await reportForeignMdevs(host, note);

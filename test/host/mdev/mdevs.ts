@@ -2,10 +2,9 @@ import { mdevPath, typeFolder } from "../../../provider/host/devices/mdev/places
 import { recordOf, TYPE } from "../../world/run";
 import type { SimOptions } from "../../world/sim-world";
 import { Sim } from "../../world/sim-world";
+import { unitOf, VF1 } from "../../world/situation";
 
-export const CARD = "0000:01:00.0";
-export const VF1 = "0000:01:00.4";
-export const VF2 = "0000:01:00.5";
+export { CARD1 as CARD, VF1, VF2 } from "../../world/situation";
 
 /** A host whose virtual functions carry one mdev each; without them, the card carries as many as fit. */
 export const mdevHost = (options: SimOptions = {}): Sim => new Sim({ framework: "mdev", ...options });
@@ -28,7 +27,7 @@ export const mdevWrites = (sim: Sim): string[] =>
     .map(({ path, vf, result }) => `${path.split("/").at(-1)} ${vf} ${result}`);
 
 /** Somebody else makes an mdev. */
-export const foreignMdev = (sim: Sim, uuid: string, device = VF1, type = TYPE): Promise<void> =>
+export const foreignMdev = (sim: Sim, uuid: string, device: string = VF1, type = TYPE): Promise<void> =>
   sim.hardware.write(`${typeFolder(device, type)}/create`, uuid, { pid: 0, foreign: true });
 
 export const foreignRemove = (sim: Sim, uuid: string): Promise<void> =>
@@ -36,7 +35,7 @@ export const foreignRemove = (sim: Sim, uuid: string): Promise<void> =>
 
 /** The VM of an instance has ended, whatever the program knows. */
 export function endVm(sim: Sim, id: string): void {
-  for (const pid of sim.kernel.pidsOf(`vgpu-vm-${id}.service`)) {
+  for (const pid of sim.kernel.pidsOf(unitOf(id))) {
     const process = sim.kernel.processes.get(pid);
     if (process) sim.kernel.end(process);
   }

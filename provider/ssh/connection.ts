@@ -33,6 +33,8 @@ export class Connection {
     this.closed = new Promise((resolve) => {
       client.once("close", () => {
         this.death ??= "the connection was closed";
+        // The jump hosts' connections would live on without it.
+        this.destroy();
         resolve();
       });
     });

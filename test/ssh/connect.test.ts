@@ -169,6 +169,15 @@ requires(
     (await connect(sshd.target({}, jump.hop(), sshd.hop({ user: "root" })))).close();
   }, 20_000);
 
+  it("S-06 leaves no connection to the jump host when the one behind it dies", async () => {
+    sshd = await Sshd.start();
+    jump = await Sshd.start();
+    const connection = await connect(sshd.target({}, jump.hop()));
+    await sshd.down();
+    await connection.closed;
+    await expect.poll(() => jump?.log).toMatch(/Connection (closed|reset) by|Disconnected from/);
+  }, 20_000);
+
   it("S-06 names the jump host that is down", async () => {
     sshd = await Sshd.start();
     const port = await freePort();

@@ -2,6 +2,8 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { requires } from "../requirements";
 import { SimHost } from "./simhost";
 
+/** Other tests run beside this one. */
+const SOON = { timeout: 20_000 };
 const VF = "0000:01:00.4";
 const SIBLING = "0000:01:00.5";
 const DEVICE = `/sys/bus/pci/devices/${VF}`;
@@ -105,7 +107,7 @@ requires(
     expect(await write(TYPE, "0")).toBe("EPERM");
     expect(await node(`fs.openSync("/dev/vfio/12", fs.constants.O_RDONLY | fs.constants.O_NONBLOCK)`)).toBe("EBUSY");
     await host.exec(["kill", "-9", String(inside)]);
-    await expect.poll(() => write(TYPE, "0")).toBe("ok");
+    await expect.poll(() => write(TYPE, "0"), SOON).toBe("ok");
     expect(await node(`fs.openSync("/dev/vfio/12", "r+")`)).toBe("ENODEV");
     expect(await node(`fs.openSync("/dev/vfio/devices/vfio0", "r+")`)).toBe("ENODEV");
     for (let count = 0; count < 3; count++)
@@ -119,7 +121,7 @@ requires(
       "-c",
       `exec dd of=${TYPE} conv=notrunc,nocreat status=none <<E\n1148\nE`,
     ]);
-    await expect.poll(async () => (await host.writes()).at(-1)?.result).toBe("pending");
+    await expect.poll(async () => (await host.writes()).at(-1)?.result, SOON).toBe("pending");
     const pid = (await host.writes()).at(-1)?.caller.pid as number;
     process.kill(pid, "SIGKILL");
     expect(await node(`fs.readFileSync("${TYPE}", "utf8").trim()`)).toBe("0");

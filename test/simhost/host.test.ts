@@ -6,6 +6,8 @@ import { BASE, placesOf } from "./places";
 import { statOf } from "./procfs";
 import { SimHost } from "./simhost";
 
+/** Other tests run beside this one. */
+const SOON = { timeout: 20_000 };
 const VF = "0000:01:00.4";
 const TYPE = `/sys/bus/pci/devices/${VF}/nvidia/current_vgpu_type`;
 
@@ -98,7 +100,7 @@ requires(
     async (_, act) => {
       await host.fault({ on: "write", path: TYPE, hang: true });
       const stuck = host.control.call("foreignType", { vf: VF, type: 1148 });
-      await expect.poll(async () => (await host.writes()).at(-1)?.result).toBe("pending");
+      await expect.poll(async () => (await host.writes()).at(-1)?.result, SOON).toBe("pending");
       await act();
       expect(await stuck).toBe("EIO");
       await host.heal();
@@ -127,7 +129,7 @@ requires(
   test("connections can be cut, stalled, reset and refused", async () => {
     const { ever } = (await host.status()).connections;
     const talking = ssh(host, "root", "sleep 60");
-    await expect.poll(async () => (await host.status()).connections.ever).toBe(ever + 1);
+    await expect.poll(async () => (await host.status()).connections.ever, SOON).toBe(ever + 1);
     await host.control.call("cutConnections");
     expect((await talking).code).toBe(255);
     await host.control.call("network", { mode: "reset" });
@@ -140,7 +142,7 @@ requires(
     await host.control.call("stall", { on: true });
     const before = (await host.status()).connections.ever;
     const stalled = ssh(host, "root", "echo through");
-    await expect.poll(async () => (await host.status()).connections.ever).toBe(before + 1);
+    await expect.poll(async () => (await host.status()).connections.ever, SOON).toBe(before + 1);
     await host.control.call("stall", { on: false });
     expect((await stalled).stdout).toBe("through\n");
   });
@@ -179,8 +181,8 @@ requires(
     const { pid, daemon } = await host.status();
     await host.exec(["systemd-run", "sleep", "1000"]);
     process.kill(daemon, "SIGKILL");
-    await expect.poll(() => statOf(pid)?.state ?? "Z").toBe("Z");
-    await expect.poll(() => runningWith(host.name)).toEqual([]);
+    await expect.poll(() => statOf(pid)?.state ?? "Z", SOON).toBe("Z");
+    await expect.poll(() => runningWith(host.name), SOON).toEqual([]);
     await expect(host.stop()).rejects.toThrow("daemon has gone");
     await using _next = await SimHost.start({ gpus: 1, vfs: 1 });
     expect(existsSync(placesOf(host.name).home)).toBe(false);

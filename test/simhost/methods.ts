@@ -153,6 +153,8 @@ export const METHODS = {
   inventory: (host: Host): Promise<Inventory> => inventory(host),
   processes: (host: Host): Promise<HostProcess[]> => hostProcesses(host),
   violations: (host: Host): Violation[] => host.observer.violations,
+  /** A test has seen them and expected them. */
+  forgetViolations: (host: Host) => void host.observer.violations.splice(0),
   /** The next write to the function needs neither claim nor mark: a person asked for it. */
   permit: (host: Host, { vf }: { vf: string }) => void host.observer.permitted.add(vf),
 

@@ -121,6 +121,8 @@ async function dialOnce(
     client.on("error", onError);
     socket.on("error", onError);
     client.on("close", onClose);
+    // A tunnel whose other end has gone stays half open, and the client with it.
+    client.on("end", destroy);
     client.on("banner", (text) => {
       banner = text;
     });

@@ -1,4 +1,4 @@
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -157,10 +157,17 @@ requires(
 
   it("R-30 is given up when nobody waits for it any more", async () => {
     const connection = await withStore();
-    execFileSync("truncate", ["-s", "64G", file]);
-    const upload = uploadImage(connection, file, sha256(content), { requesterLives: async () => false });
-    await expect(upload).rejects.toThrow(/nobody waits for it any more/);
-    await expect.poll(() => readdirSync(incoming())).toEqual([]);
+    // A file that never ends and never says anything.
+    const endless = join(sshd.dir, "endless");
+    execFileSync("mkfifo", [endless]);
+    const writer = spawn("sh", ["-c", `exec sleep 60 > ${endless}`]);
+    try {
+      const upload = uploadImage(connection, endless, sha256(content), { requesterLives: async () => false });
+      await expect(upload).rejects.toThrow(/nobody waits for it any more/);
+      await expect.poll(() => readdirSync(incoming()), { timeout: 10_000 }).toEqual([]);
+    } finally {
+      writer.kill();
+    }
     connection.close();
   }, 30_000);
 

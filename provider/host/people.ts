@@ -94,10 +94,13 @@ function viewText(view: InstanceView): string {
     .join("  ");
 }
 
-function cardText({ parent, functions, available }: CardReport): string {
+function cardText({ parent, counts, functions, available }: CardReport): string {
   const rows = functions.map(
     (vf) => `  ${vf.vf}  ${vf.status}${vf.typeId ? `  type ${vf.typeId}` : ""}${vf.who ? `  ${vf.who}` : ""}`,
   );
   const offers = Object.entries(available).map(([profile, count]) => `  ${profile}: ${count}`);
-  return [`GPU ${parent}`, ...rows, "  available:", ...offers.map((line) => `  ${line}`)].join("\n");
+  const sums = Object.entries(counts).map(([what, count]) => `${count} ${what}`);
+  return [`GPU ${parent}: ${sums.join(", ")}`, ...rows, "  available:", ...offers.map((line) => `  ${line}`)].join(
+    "\n",
+  );
 }

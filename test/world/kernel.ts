@@ -65,6 +65,8 @@ export class Kernel {
   onOpen: (process: Process, vf: string) => void = () => {};
   bootedAt = 0;
   bootId: string;
+  /** What a unit's QEMU has printed last. */
+  readonly words = new Map<string, string>();
   /** The QEMU that is installed. */
   qemu: { path: string; version: string } | { problem: string } = {
     path: "/usr/bin/qemu-system-x86_64",
@@ -198,7 +200,8 @@ export class Kernel {
         this.onOpen(process, vf);
         process.handles.push(handle);
         process.open.push(vfioFacts(device?.iommuGroup ?? 0));
-      } catch {
+      } catch (error) {
+        this.words.set(process.unit, `vfio ${vf}: error getting device from group: ${(error as Error).message}`);
         return this.end(process, 1);
       }
     }

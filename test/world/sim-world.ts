@@ -187,7 +187,7 @@ export class Sim {
             }
           }),
         forget: (name) => step(`forget ${name}`, () => void kernel.units.delete(name)),
-        lastWords: () => step("last words", () => "qemu: the simulated last words"),
+        lastWords: (name) => step("last words", () => kernel.words.get(name) ?? "qemu: the simulated last words"),
         stopping: () => step("stopping", () => kernel.stopping),
       },
       monitors: {

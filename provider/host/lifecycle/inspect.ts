@@ -1,4 +1,6 @@
-import { type Card, offersOf } from "../devices/discovery";
+import { framebufferMiB } from "../devices/catalogue";
+import { type Card, offersOf, type VirtualFunction } from "../devices/discovery";
+import { scanHandles, useOf } from "../devices/handles";
 import { type Candidate, candidates, roomOn, type Standing } from "../devices/placement";
 import type { Host } from "../host";
 import { frameworkOf } from "./framework";
@@ -10,12 +12,24 @@ export interface FunctionReport {
   readonly typeId: number;
   readonly profile: string;
   readonly status: "free" | "claimed" | "dirty" | "foreign" | "quarantined" | "unreadable";
-  /** Instance that claims it or that it was typed for, or the reason of its status. */
+  /** Instance that claims it, or the reason of its status. */
   readonly who: string;
+}
+
+export interface Counts {
+  readonly total: number;
+  /** Claimed by an instance. */
+  readonly used: number;
+  /** That some profile could be had on now. */
+  readonly allocatable: number;
+  readonly quarantined: number;
+  readonly foreign: number;
+  readonly unreadable: number;
 }
 
 export interface CardReport {
   readonly parent: string;
+  readonly counts: Counts;
   readonly functions: readonly FunctionReport[];
   /** Profiles that could be had on this card now, and how many vGPUs of each could be had next. */
   readonly available: Readonly<Record<string, number>>;
@@ -26,7 +40,24 @@ export async function inspectHost(host: Host): Promise<{ cards: CardReport[] }> 
   const framework = await frameworkOf(host);
   const cards = await framework.discover(host);
   const stock = await framework.takeStock(host, "", cards);
-  return { cards: cards.map((card) => reportOn(card, stock)) };
+  const standing = await withBusy(host, cards, stock);
+  return { cards: cards.map((card) => reportOn(card, { ...stock, standing })) };
+}
+
+/** Functions with a type of ours that nobody claims, and that are in use, cannot be reset: placement finds that out by trying. */
+async function withBusy(host: Host, cards: readonly Card[], { standing }: Stock): Promise<Map<string, Standing>> {
+  const all = new Map(standing);
+  const isDirty = (at: Standing | undefined) => at?.claimedBy === undefined && at?.markedFor !== undefined;
+  const dirty = cards.flatMap((card) => card.functions.filter((vf) => vf.typeId !== 0 && isDirty(all.get(vf.address))));
+  if (dirty.length === 0) return all;
+  for (const [address, handles] of await scanHandles(
+    host,
+    dirty.map((vf) => vf.address),
+  )) {
+    const [at, use] = [all.get(address), useOf(handles)];
+    if (at && use !== undefined) all.set(address, { ...at, heldBack: at.heldBack ?? `in use: ${use}` });
+  }
+  return all;
 }
 
 function reportOn(card: Card, stock: Stock): CardReport {
@@ -35,26 +66,58 @@ function reportOn(card: Card, stock: Stock): CardReport {
     const there = card.functions.find(({ address }) => address === vf);
     return there?.room ? roomOn(there, { typeId, name: profile }, stock.standing.get(vf)) : 1;
   };
+  const allocatable = new Set<string>();
   const available = names.map((profile) => {
     const wish = { profile, gpu: card.parent };
     const places = candidates(wish, { cards: [card], ...stock, strategy: "spread" });
-    return [profile, places.reduce((sum, place) => sum + roomAt(place), 0)] as const;
+    for (const { vf } of places) allocatable.add(vf);
+    const room = places.reduce((sum, place) => sum + roomAt(place), 0);
+    return [profile, Math.min(room, fitsOn(card, profile))] as const;
   });
   const functions = card.functions.map((vf): FunctionReport => {
     const at = stock.standing.get(vf.address);
     const name = offersOf(vf).find((offered) => offered.typeId === vf.typeId)?.name ?? "";
-    return { vf: vf.address, typeId: vf.typeId, profile: name, ...statusOf(vf.typeId, at) };
+    return { vf: vf.address, typeId: vf.typeId, profile: name, ...statusOf(vf, at, stock.health) };
   });
   const unreadable = card.unreadable.map(({ address, reason }): FunctionReport => {
     return { vf: address, typeId: 0, profile: "", status: "unreadable", who: reason };
   });
-  return { parent: card.parent, functions: [...functions, ...unreadable], available: Object.fromEntries(available) };
+  const all = [...functions, ...unreadable];
+  const count = (status: FunctionReport["status"]) => all.filter((one) => one.status === status).length;
+  const counts: Counts = {
+    total: all.length,
+    used: count("claimed"),
+    allocatable: allocatable.size,
+    quarantined: count("quarantined"),
+    foreign: count("foreign"),
+    unreadable: count("unreadable"),
+  };
+  return { parent: card.parent, counts, functions: all, available: Object.fromEntries(available) };
 }
 
-function statusOf(typeId: number, at: Standing | undefined): Pick<FunctionReport, "status" | "who"> {
+/**
+ * How many vGPUs of a profile fit on a card by its memory, as far as that is known: the largest type of an idle card is the whole card. A
+ * name with a slice in it (MIG) tells nothing of the card.
+ */
+function fitsOn(card: Card, profile: string): number {
+  const idle = card.unreadable.length === 0 && card.functions.every((vf) => vf.typeId === 0 && !vf.room);
+  const names = card.functions.flatMap((vf) => vf.creatable.map(({ name }) => name));
+  const size = framebufferMiB(profile);
+  if (!idle || size === 0 || names.some((name) => /-\d+-\d+[A-Z]$/.test(name))) return Number.POSITIVE_INFINITY;
+  return Math.floor(Math.max(...names.map(framebufferMiB)) / size);
+}
+
+function statusOf(
+  { address, typeId }: VirtualFunction,
+  at: Standing | undefined,
+  health: Stock["health"],
+): Pick<FunctionReport, "status" | "who"> {
   if (at?.claimedBy !== undefined) return { status: "claimed", who: at.claimedBy };
-  if (at?.quarantined) return { status: "quarantined", who: `${at.failures} failed assignments` };
+  if (at?.quarantined) {
+    const causes = health.get(address)?.failures.map(({ instance, reason }) => `${instance}: ${reason}`) ?? [];
+    return { status: "quarantined", who: causes.join("; ") };
+  }
   if (typeId === 0) return { status: "free", who: at?.carries?.join(", ") || (at?.heldBack ?? "") };
-  if (at?.markedFor === undefined) return { status: "foreign", who: "" };
-  return { status: "dirty", who: at.heldBack ?? at.markedFor };
+  if (at?.markedFor === undefined) return { status: "foreign", who: `type ${typeId} was not set by us` };
+  return { status: "dirty", who: at.heldBack ?? `left by ${at.markedFor}` };
 }

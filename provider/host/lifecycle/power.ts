@@ -2,6 +2,7 @@ import { toShape, VgpuError } from "../../protocol/errors";
 import type { InstanceRecord } from "../../protocol/record";
 import { isProfile } from "../devices/catalogue";
 import { claimedDevice, deviceOf } from "../devices/frameworks";
+import { noteFailure } from "../devices/health";
 import type { Host } from "../host";
 import { saveRecord } from "../store/records";
 import { adoptVmm, bootVmm } from "../vmm/boot";
@@ -29,7 +30,18 @@ export async function powerOn(
   // A verb that was killed while the VM started: only its identity is missing.
   if (liveness.answer === "live") return adoptVmm(host, record);
   const ready = await withDevice(host, record, made);
-  return bootVmm(host, { ...ready, cleanup: null }, qemu, lock);
+  try {
+    return await bootVmm(host, { ...ready, cleanup: null }, qemu, lock);
+  } catch (failure) {
+    await noteDeviceFailure(host, ready, textOf(failure));
+    throw failure;
+  }
+}
+
+/** QEMU's complaint about the device itself counts against it; every other reason not to boot does not. */
+async function noteDeviceFailure(host: Host, { id, claim }: InstanceRecord, reason: string): Promise<void> {
+  if (!claim || !reason.includes(`vfio ${claim.vf}: `)) return;
+  await noteFailure(host, claim.vf, id, reason).catch((error: unknown) => host.warn(textOf(error)));
 }
 
 /**

@@ -151,6 +151,8 @@ async function send(
   const { host } = connection.hop;
   const details = { host, phase: "run", exit: ending.exit };
   if (failure) throw unreadable(what, failure);
+  // What was given up on this side ends there in whatever way.
+  if (ending.gaveUp !== undefined) throw connection.lost(`the upload of ${what} was given up: ${ending.gaveUp}`);
   if (ending.exit === WRONG_HASH) {
     throw new VgpuError(
       "host_unreachable",
@@ -162,8 +164,7 @@ async function send(
     );
   }
   const said = printable(ending.stderr, 300);
-  if (ending.exit === null)
-    throw connection.lost(`the upload of ${what} was cut off: ${ending.gaveUp ?? connection.lastWords}`);
+  if (ending.exit === null) throw connection.lost(`the upload of ${what} was cut off: ${connection.lastWords}`);
   throw new VgpuError("host_not_ready", `${host} could not store ${what}: ${said || `exit ${ending.exit}`}.`, {
     details,
   });

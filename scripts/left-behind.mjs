@@ -64,14 +64,17 @@ const mounts = () =>
     .filter((path) => alone || path.startsWith(folder))
     .map((path) => `mount ${path}`);
 
+const ours = (path) => names(path).filter((name) => name.startsWith("pulumi-vgpu-"));
+
+// Only what is named as ours: compilers keep their caches in TMPDIR too.
 function folders() {
-  const run = names(join(folder, "tmp")).flatMap((name) => {
+  const run = ours(join(folder, "tmp")).flatMap((name) => {
     const path = join(folder, "tmp", name);
     // The folder that all simulated hosts share may stay when it is empty.
     return name.startsWith("pulumi-vgpu-simhost-") ? names(path).map((one) => join(path, one)) : [path];
   });
-  const others = names("/tmp").filter((name) => name.startsWith("pulumi-vgpu-") && `/tmp/${name}` !== folder);
-  return [...run, ...(alone ? others.map((name) => `/tmp/${name}`) : [])].map((path) => `folder ${path}`);
+  const others = ours("/tmp").map((name) => `/tmp/${name}`);
+  return [...run, ...(alone ? others.filter((path) => path !== folder) : [])].map((path) => `folder ${path}`);
 }
 
 function network() {

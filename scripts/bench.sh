@@ -1,10 +1,9 @@
 #!/bin/sh
-# `npm run bench`: set-up, then the numbers that matter, as a table.
+# `npm run bench`: set-up, then every figure in one run, printed as a table. `npm run bench -- --help` tells of options.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 . "$root/scripts/places.sh"
 
 sh "$root/scripts/setup.sh"
 use_node
-cd "$root"
-exec node_modules/.bin/vitest run --config bench/vitest.config.mts --disable-console-intercept "$@"
+exec node "$root/bench/run.cjs" "$@"

@@ -1,0 +1,52 @@
+import { execFileSync } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import { cpus, loadavg } from "node:os";
+import { parseArgs } from "node:util";
+import { type Figure, markdown, table } from "./figure";
+import { startFigures } from "./start";
+import { warmFigures } from "./warm";
+
+const USAGE = `Usage: npm run bench -- [options] [start] [warm] [scale] [disk]
+  --rounds N    rounds of each comparison (default 20)
+  --write FILE  also writes the table there, as Markdown
+`;
+
+/** Groups of figures, by the name that chooses them. */
+const GROUPS: Record<string, (rounds: number) => Promise<Figure[]>> = {
+  start: (rounds) => startFigures(rounds * 2),
+  warm: warmFigures,
+};
+
+async function main(): Promise<number> {
+  const { values, positionals } = parseArgs({
+    options: { rounds: { type: "string", default: "20" }, write: { type: "string" }, help: { type: "boolean" } },
+    allowPositionals: true,
+  });
+  const chosen = positionals.length > 0 ? positionals : Object.keys(GROUPS);
+  const count = Number(values.rounds);
+  if (values.help || !Number.isInteger(count) || count < 1 || chosen.some((name) => !Object.hasOwn(GROUPS, name))) {
+    process.stdout.write(USAGE);
+    return values.help ? 0 : 2;
+  }
+  const load = [loadavg()[0] ?? 0];
+  const figures: Figure[] = [];
+  for (const name of chosen) {
+    console.error(`measuring: ${name}`);
+    figures.push(...((await GROUPS[name]?.(count)) ?? []));
+    load.push(loadavg()[0] ?? 0);
+  }
+  const about = `${cpus().length} x ${cpus()[0]?.model.trim()}, Linux ${execFileSync("uname", ["-r"], { encoding: "utf8" }).trim()}, Node ${process.version}; load ${Math.min(...load).toFixed(1)} to ${Math.max(...load).toFixed(1)} during the run. Times are medians (quartiles).`;
+  console.log(`\n${table(figures)}\n\n${about}`);
+  if (values.write) writeFileSync(values.write, `${markdown(figures)}\n\n${about}\n`);
+  return figures.some(({ ok }) => ok === false) ? 1 : 0;
+}
+
+main().then(
+  (code) => {
+    process.exitCode = code;
+  },
+  (error: unknown) => {
+    console.error(error);
+    process.exitCode = 1;
+  },
+);

@@ -1,0 +1,74 @@
+import { ByHand } from "./by-hand";
+import { type Figure, ms, spread } from "./figure";
+import { LocalProgram } from "./program";
+import { difference, rounds, timed } from "./statistics";
+import { WarmHost } from "./warm-host";
+
+const CREATE_MORE_MS = 60;
+const READ_MORE_MS = 10;
+
+/** What the product adds to a create and to a read on a warm connection. */
+export async function warmFigures(count: number): Promise<Figure[]> {
+  using program = new LocalProgram();
+  await using host = await WarmHost.start({ gpus: 1, vfs: 4, catalog: "l40s" });
+  await host.create("other");
+  const hand = await ByHand.like(host, "other", await lastFunction(host));
+  const start = () => timed(() => program.start(process.execPath));
+
+  const creates = await rounds(count, {
+    product: async () => {
+      const took = await timed(() => host.create("one"));
+      await host.ask("delete", { instance: "one" });
+      return took;
+    },
+    hand: async () => {
+      const took = await timed(() => hand.create());
+      await hand.remove();
+      return took;
+    },
+    start,
+  });
+  const reads = await rounds(count * 2, {
+    product: () => timed(() => host.ask("read", { instance: "other" })),
+    bare: () => timed(() => host.bare("true")),
+    start,
+  });
+  await host.ask("delete", { instance: "other" });
+  return [
+    compared("create until QMP says running, minus the same by hand", CREATE_MORE_MS, {
+      ...creates,
+      other: creates.hand,
+      said: "by hand: one OpenSSH command over ControlMaster writes the type, starts the same QEMU by systemd-run and waits at its monitor",
+    }),
+    compared("read of one instance, minus a bare `true`", READ_MORE_MS, {
+      ...reads,
+      other: reads.bare,
+      said: "both on the provider's own warm connection",
+    }),
+  ];
+}
+
+type Samples = Awaited<ReturnType<typeof rounds<"product" | "start">>>;
+
+function compared(
+  what: string,
+  moreMs: number,
+  { product, other, start, said }: Samples & { other: Samples["product"]; said: string },
+): Figure {
+  const more = difference(product, other);
+  const budget = start.median + moreMs;
+  return {
+    what,
+    target: `<= start + ${moreMs} ms = ${ms(budget)}`,
+    measured: ms(more.median),
+    ok: more.median <= budget,
+    detail: `n = ${product.n}; ${spread(product)} - ${spread(other)}, differing by ${spread(more)}; start ${spread(start)}; ${said}`,
+  };
+}
+
+async function lastFunction(host: WarmHost): Promise<string> {
+  const { cards } = await host.sim.status();
+  const address = cards.at(-1)?.functions.at(-1)?.address;
+  if (!address) throw new Error("the host has no virtual function");
+  return address;
+}

@@ -60,12 +60,18 @@ export async function discover(host: Host): Promise<Card[]> {
 
 /** Every PCI device of the host. None at all is not a host without GPUs, it is a host that cannot be looked at. */
 export async function pciDevices(host: Host): Promise<string[]> {
-  let names: string[];
+  return addressesIn(await listBus(host));
+}
+
+async function listBus(host: Host): Promise<string[]> {
   try {
-    names = await host.files.list(PCI);
+    return await host.files.list(PCI);
   } catch (error) {
     throw new VgpuError("discovery_failed", `The PCI devices cannot be listed: ${textOf(error)}.`);
   }
+}
+
+function addressesIn(names: readonly string[]): string[] {
   const addresses = names.filter((name) => pciAddress.safeParse(name).success).sort();
   if (addresses.length === 0) throw new VgpuError("discovery_failed", `${PCI} lists no device at all.`);
   return addresses;
@@ -126,7 +132,9 @@ export type TypeNow =
 /** What one virtual function reads now. */
 export async function readType(host: Host, vf: string): Promise<TypeNow> {
   try {
-    if (!(await pciDevices(host)).includes(vf)) return { kind: "gone" };
+    const names = await listBus(host);
+    // Only where it is missed does it matter what else is there.
+    if (!names.includes(vf) && !addressesIn(names).includes(vf)) return { kind: "gone" };
     const read = await host.driver.read([typeFileOf(vf)], host.settings.readDeadlineMs);
     return { kind: "type", typeId: parseTypeId(textFrom(read, typeFileOf(vf))) };
   } catch (error) {

@@ -83,7 +83,7 @@ async function unitGone(host: Host, id: string): Promise<void> {
 
 /** Pinning much memory takes minutes, so it waits for as long as the unit lives, within the host's bound. */
 async function untilRunning(host: Host, { id, vmm }: InstanceRecord): Promise<void> {
-  const until = (await host.clock.uptimeMs()) + host.settings.bootWaitMs;
+  const began = await host.clock.uptimeMs();
   let last = "no monitor yet";
   for (;;) {
     try {
@@ -101,13 +101,15 @@ async function untilRunning(host: Host, { id, vmm }: InstanceRecord): Promise<vo
     const { answer } = await ownLiveness(host, id, vmm);
     if (answer === "dead")
       throw new VgpuError("vmm_failed", `The VM of ${id} did not boot: ${await lastWords(host, id)}`);
-    if ((await host.clock.uptimeMs()) > until) {
+    const now = await host.clock.uptimeMs();
+    if (now - began > host.settings.bootWaitMs) {
       throw new VgpuError(
         "vmm_failed",
         `The VM of ${id} did not run within ${host.settings.bootWaitMs / 1000} s: ${last}.`,
       );
     }
-    await host.clock.sleep(host.settings.pollMs);
+    // A small VM is up in less than one pause of the usual length.
+    await host.clock.sleep(Math.min(host.settings.pollMs, 2 + (now - began) / 16));
   }
 }
 

@@ -28,7 +28,7 @@ export class SimulatedHost {
     this.folder = mkdtempSync(join(tmpdir(), "pulumi-vgpu-demo-"));
     this.knownHosts = join(this.folder, "known_hosts");
     writeFileSync(this.knownHosts, `[127.0.0.1]:${this.port} ${hostKey}\n`);
-    process.once("exit", () => program.kill("SIGTERM"));
+    process.once("exit", () => this.end());
   }
 
   /** Something done to the host from outside, or asked about it. */
@@ -50,9 +50,13 @@ export class SimulatedHost {
     return command("ssh", args, { shown: `ssh gpu-host ${text}`, ...options });
   }
 
-  async stop() {
+  end() {
     this.program.kill("SIGTERM");
-    await this.exited;
     rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  async stop() {
+    this.end();
+    await this.exited;
   }
 }

@@ -133,6 +133,7 @@ async function settled(look) {
   }
 }
 
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.once(signal, () => process.exit(130));
 try {
   await main();
   heading(failures.length === 0 ? "All of it is so" : `Not so: ${failures.join("; ")}`);

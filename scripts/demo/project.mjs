@@ -21,6 +21,7 @@ export class Project {
 
   constructor({ node, pulumiBin, consumer }) {
     this.folder = mkdtempSync(join(tmpdir(), "pulumi-vgpu-demo-"));
+    process.once("exit", () => this.remove());
     for (const path of ["Pulumi.yaml", "examples/quickstart"]) {
       cpSync(join(ROOT, path), join(this.folder, path), {
         recursive: true,

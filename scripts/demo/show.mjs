@@ -30,7 +30,10 @@ export async function command(file, args, { shown = [file, ...args].join(" "), q
     if (!quiet && line.trim() !== "" && !line.startsWith("@ ")) console.log(`    ${line}`);
   };
   for (const stream of [child.stdout, child.stderr]) createInterface({ input: stream }).on("line", take);
+  const end = () => child.kill("SIGTERM"); // an interrupted demo leaves nothing running
+  process.once("exit", end);
   const code = await new Promise((resolve, reject) => child.once("error", reject).once("close", resolve));
+  process.off("exit", end);
   if (!quiet) console.log("");
   return { code, text: lines.join("\n") };
 }

@@ -28,7 +28,7 @@ export async function powerOn(
     );
   }
   // A verb that was killed while the VM started: only its identity is missing.
-  if (liveness.answer === "live") return adoptVmm(host, record);
+  if (liveness.answer === "live") return { ...(await adoptVmm(host, record)), cleanup: null };
   const ready = await withDevice(host, record, made);
   try {
     return await bootVmm(host, { ...ready, cleanup: null }, qemu, lock);

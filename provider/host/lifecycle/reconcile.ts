@@ -112,7 +112,7 @@ async function settle(host: Host, record: InstanceRecord, note: Note): Promise<v
   const { id, claim } = record;
   const { answer, reason } = await ownLiveness(host, id, record.vmm);
   if (answer === "ambiguous") return note(id, "waiting", `it cannot be told whether it runs: ${reason}`);
-  if (answer === "live") return;
+  if (answer === "live") return forgetLateStart(host, record);
   const unfinished = record.phase !== "complete" && !record.retained;
   if (!claim && !unfinished) return;
   const born = { bootId: record.createdBootId, uptimeMs: record.createdUptimeMs };
@@ -138,6 +138,11 @@ async function dueAgain(host: Host, record: InstanceRecord): Promise<Due | undef
 /** Whether the instance is one that reconcile may start at all. */
 function isToRun({ desired, phase, deleting, retained }: InstanceRecord): boolean {
   return desired === "running" && phase === "complete" && !deleting && !retained;
+}
+
+/** A VM that came up after its verb had given up waiting: nothing is left to clean up. */
+async function forgetLateStart(host: Host, record: InstanceRecord): Promise<void> {
+  if (isToRun(record) && record.cleanup) await saveRecord(host, { ...record, cleanup: null });
 }
 
 async function tryRelease(host: Host, record: InstanceRecord, note: Note): Promise<InstanceRecord | undefined> {

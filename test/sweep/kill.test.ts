@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { isChange, mended, play, type Then } from "./points";
+import { isChange } from "../world/steps";
+import { mended, play, type Then } from "./points";
 import { SCENARIOS, type Scenario } from "./scenarios";
 
 /** A reconcile that is repeated at once waits for the grace, or between two starts. */

@@ -5,11 +5,6 @@ import type { Actor } from "../world/scheduler";
 import { Sim } from "../world/sim-world";
 import type { Scenario } from "./scenarios";
 
-/** Steps that change anything outside of the program's memory. */
-const CHANGES =
-  /^(mkdir|create|sync|rename|unlink|rmdir|link|write|start|SIGTERM|SIGKILL|forget|execute|lock|unlock|tool|copy|download) /;
-export const isChange = (step: string) => CHANGES.test(step);
-
 /** What is done at one step of a run: `true` = it was this one. */
 export type AtStep = (sim: Sim, actor: Actor, step: string, index: number) => void;
 

@@ -31,6 +31,7 @@ export class Observer implements Watch {
   /** Called at the first violation. */
   onViolation: (text: string) => void = () => {};
   steps = 0;
+  private readonly comesBack = new Set<string>();
   private pending: { attempt: WriteAttempt; instance: string | undefined }[] = [];
   private records = new Map<string, Seen>();
   private readonly looks = new WeakMap<Actor, Map<string, Author | undefined>>();
@@ -69,6 +70,11 @@ export class Observer implements Watch {
 
   erased(id: string): void {
     this.byHand.add(id);
+  }
+
+  /** An old record of it comes back: it stays one that was changed by hand. */
+  restored(id: string): void {
+    this.comesBack.add(id);
   }
 
   ended(actor: Actor, verb: string, { code, value, error }: Outcome): void {
@@ -202,13 +208,19 @@ export class Observer implements Watch {
       const known = before.get(id);
       this.records.set(id, known?.text === text ? known : { text, record: understand(text) });
     }
+    const { last } = this.sim.scheduler;
     for (const [id, { record }] of before) {
       const now = this.records.get(id);
       if (!record || now?.record === record || this.byHand.has(id)) continue;
       this.compare(record, now);
+      if (last?.incarnation !== undefined && last.about === id && last.incarnation !== record.incarnation)
+        this.found("OLD", `${last.name} changes ${id}, though it was asked for another incarnation`);
     }
     this.checkClaims();
-    for (const id of this.byHand) if (!before.has(id) && this.records.get(id)?.record) this.byHand.delete(id);
+    for (const id of this.byHand) {
+      if (before.has(id) || !this.records.get(id)?.record) continue;
+      if (!this.comesBack.delete(id)) this.byHand.delete(id);
+    }
   }
 
   private compare(before: InstanceRecord, now: Seen | undefined): void {

@@ -1,4 +1,4 @@
-import type { Host } from "../../provider/host/host";
+import type { Host, Settings } from "../../provider/host/host";
 import { runVerb } from "../../provider/host/verbs";
 import { isVgpuError, VgpuError } from "../../provider/protocol/errors";
 import type { Request, RequestOf, Verb } from "../../provider/protocol/messages";
@@ -33,23 +33,24 @@ export interface Outcome {
 
 type Asked<V extends Verb> = Omit<RequestOf<V>, "verb" | "protocol" | "marker">;
 
+const SETTINGS: Settings = {
+  accelerator: "tcg",
+  graceMs: 300_000,
+  lockWaitMs: 30_000,
+  readDeadlineMs: 10_000,
+  writeDeadlineMs: 8_000,
+  releaseWaitMs: 20_000,
+  bootWaitMs: 600_000,
+  killNotBeforeMs: 30_000,
+  pollMs: 20,
+  placement: "spread",
+};
+
 /** A run of the real verbs on a simulated host, not yet begun. */
 export function hostOf(sim: Sim, actor: Actor, verb: string, warnings: string[] = []): Host {
   return {
     ...sim.worldOf(actor),
-    settings: {
-      accelerator: "tcg",
-      graceMs: 300_000,
-      lockWaitMs: 30_000,
-      readDeadlineMs: 10_000,
-      writeDeadlineMs: 8_000,
-      releaseWaitMs: 20_000,
-      bootWaitMs: 600_000,
-      killNotBeforeMs: 30_000,
-      pollMs: 20,
-      placement: "spread",
-      ...sim.settings,
-    },
+    settings: { ...SETTINGS, ...sim.settings },
     bootId: sim.kernel.bootId,
     machineId: sim.machineId,
     storeId: sim.storeId,
@@ -57,7 +58,7 @@ export function hostOf(sim: Sim, actor: Actor, verb: string, warnings: string[] 
     verb,
     warn: (text) => warnings.push(text),
     progress: () => {},
-    requesterAlive: () => true,
+    requesterAlive: () => actor.requesterAlive,
   };
 }
 
@@ -70,7 +71,9 @@ export function begin<V extends Verb>(
 ): { actor: Actor; outcome: () => Outcome | undefined } {
   const warnings: string[] = [];
   let outcome: Outcome | undefined;
-  actor.about = (asked as { instance?: string }).instance;
+  const { instance, incarnation, adopt } = asked as { instance?: string; incarnation?: string; adopt?: boolean };
+  actor.about = instance;
+  if (verb !== "create" && !adopt) actor.incarnation = incarnation;
   const request = { protocol: 1, marker: "", verb, ...asked } as unknown as Request;
   const end = (value: unknown, error: VgpuError | undefined) => {
     outcome = { value, error, code: error?.code ?? "", warnings, killed: false };

@@ -5,6 +5,10 @@ export class Actor {
   killed = false;
   /** Instance that it works on; undefined when it works on all. */
   about: string | undefined;
+  /** Incarnation that it may work on; undefined when any. */
+  incarnation: string | undefined;
+  /** Whoever asked for it is still there. */
+  requesterAlive = true;
   /** Steps taken so far. */
   steps = 0;
   /** Called before each step; may kill the actor or throw the error that the step fails with. */
@@ -12,7 +16,10 @@ export class Actor {
   /** Steps in order, for those that walk through all of them. */
   readonly trace: string[] = [];
 
-  constructor(readonly name: string) {}
+  constructor(
+    readonly name: string,
+    readonly number = 0,
+  ) {}
 }
 
 interface Timer {
@@ -27,13 +34,22 @@ export class Scheduler {
   private order = 0;
   private timers: Timer[] = [];
   private ready: { actor: Actor; go: () => void }[] = [];
-  /** Called after each step of any actor. */
+  /** Called after each step of any actor, and each time that something else happens. */
   afterStep: () => void = () => {};
+  /** Told of each step before it is taken. */
+  onStep: (actor: Actor, step: string) => void = () => {};
+  /** Who took the last step. */
+  last: Actor | undefined;
 
   constructor(private readonly random: Random) {}
 
   now(): number {
     return this.time;
+  }
+
+  /** Everybody is late: time passes, and what was due meanwhile comes right after. */
+  advance(ms: number): void {
+    this.time += ms;
   }
 
   schedule(ms: number, action: () => void): () => void {
@@ -50,6 +66,8 @@ export class Scheduler {
       const go = () => {
         actor.steps++;
         actor.trace.push(step);
+        this.last = actor;
+        this.onStep(actor, step);
         try {
           actor.before(step);
         } catch (error) {
@@ -79,11 +97,12 @@ export class Scheduler {
       if (this.ready.length > 0) {
         const [next] = this.ready.splice(this.random.below(this.ready.length), 1);
         next?.go();
-        await settled();
-        this.afterStep();
-      } else if (!this.fireNext()) {
-        return false;
+      } else {
+        this.last = undefined;
+        if (!this.fireNext()) return false;
       }
+      await settled();
+      this.afterStep();
     }
     throw new Error(`no end after ${mostSteps} steps`);
   }

@@ -47,9 +47,10 @@ export class Sim {
   readonly kernel: Kernel;
   readonly locks: LockTable;
   readonly actors = new Set<Actor>();
-  /** Settings of the host that differ from the defaults. */
-  settings: Partial<Settings> = {};
+  private actorCount = 0;
   readonly machineId = "0123456789abcdef0123456789abcdef";
+  /** Settings of the program that differ from the usual ones. */
+  settings: Partial<Settings> = {};
   watch: Watch | undefined;
   /** For whom each child that writes an attribute now does it, by its pid. */
   readonly writers = new Map<number, { readonly actor: Actor; readonly instance: string }>();
@@ -79,7 +80,7 @@ export class Sim {
   }
 
   actor(name: string): Actor {
-    const actor = new Actor(name);
+    const actor = new Actor(name, ++this.actorCount);
     this.actors.add(actor);
     return actor;
   }
@@ -94,6 +95,7 @@ export class Sim {
     for (const actor of [...this.actors]) this.kill(actor);
     this.disk.cut(this.random);
     this.locks.clear();
+    this.writers.clear();
     this.kernel.boot();
   }
 
@@ -101,6 +103,7 @@ export class Sim {
     for (const actor of [...this.actors]) this.kill(actor);
     this.disk.emptyRun();
     this.locks.clear();
+    this.writers.clear();
     this.kernel.boot();
   }
 
@@ -266,6 +269,7 @@ export class Sim {
         (error: { code?: string }) => error.code ?? "EIO",
       );
       end();
+      this.writers.delete(child.pid);
       this.kernel.end(child);
       const lie = this.liars.get(path);
       return { ended: true, errno: lie === "silent" ? undefined : lie === "loud" ? "EIO" : errno };

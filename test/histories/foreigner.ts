@@ -1,0 +1,86 @@
+import type { Process } from "../world/kernel";
+import { vfioFacts } from "../world/kernel";
+import type { Observer } from "../world/observer";
+import { TYPE } from "../world/run";
+import type { Sim } from "../world/sim-world";
+
+const PCI = "/sys/bus/pci/devices";
+/** Types of somebody else: another size, another letter of the same size, and the very one that we use. */
+const TYPES = [1151, 1162, TYPE];
+
+/**
+ * Somebody else on the host, who types, clears and opens virtual functions as he likes, but for the moments that no order of steps can
+ * close: with *our* type he keeps off a function that is claimed, marked or being worked on, since between our claim and our write, or
+ * between our 0 and its read-back, what he types passes for ours (there is no compare-and-swap in sysfs).
+ */
+export class Foreigner {
+  private readonly holders = new Set<Process>();
+
+  constructor(
+    private readonly sim: Sim,
+    private readonly observer: Observer,
+  ) {}
+
+  async type(): Promise<string> {
+    const vf = this.sim.random.pick(this.sim.hardware.functions);
+    const type = this.sim.random.pick(TYPES);
+    if (type === TYPE && this.isOursToWorkOn(vf.address)) return `leaves ${vf.address} alone`;
+    return `types ${vf.address} ${type}: ${await this.write(vf.address, String(type))}`;
+  }
+
+  async clear(): Promise<string> {
+    const vf = this.sim.random.pick(this.sim.hardware.functions).address;
+    return `clears ${vf}: ${await this.write(vf, "0")}`;
+  }
+
+  async hold(): Promise<string> {
+    const { sim } = this;
+    const vf = sim.random.pick(sim.hardware.functions);
+    const process = sim.kernel.spawn("");
+    const opened = sim.hardware.open(`/dev/vfio/${vf.iommuGroup}`, { pid: process.pid, readOnly: false }).then(
+      (handle) => {
+        if (sim.kernel.processes.get(process.pid) !== process) {
+          sim.hardware.close(handle);
+          return "is gone";
+        }
+        this.observer.held(handle);
+        process.handles.push(handle);
+        process.open.push(vfioFacts(vf.iommuGroup));
+        this.holders.add(process);
+        return `holds ${vf.address} as pid ${process.pid}`;
+      },
+      (error: Error) => {
+        sim.kernel.end(process);
+        return `cannot open ${vf.address}: ${error.message}`;
+      },
+    );
+    return Promise.race([opened, later(`waits for ${vf.address}`)]);
+  }
+
+  letGo(): string {
+    for (const process of this.holders) this.sim.kernel.end(process);
+    this.holders.clear();
+    return "lets go of all that he holds";
+  }
+
+  private isOursToWorkOn(vf: string): boolean {
+    const { disk, locks } = this.sim;
+    const claimed = this.observer.ids().some((id) => {
+      const record = this.observer.recordOf(id);
+      return record?.claim?.vf === vf && this.observer.isCurrent(record);
+    });
+    return claimed || disk.has(`/run/vgpu/vf/${vf}`) || locks.held.has(`vf-${vf}`) || locks.held.has("host");
+  }
+
+  private async write(vf: string, value: string): Promise<string> {
+    const path = `${PCI}/${vf}/nvidia/current_vgpu_type`;
+    const done = this.sim.hardware.write(path, value, { pid: 1, foreign: true }).then(
+      () => "ok",
+      (error: { code?: string }) => error.code ?? String(error),
+    );
+    return Promise.race([done, later("it waits in the driver")]);
+  }
+}
+
+/** What has not come by the time that everything has gone on which can without time passing. */
+const later = (text: string) => new Promise<string>((resolve) => setImmediate(() => resolve(text)));

@@ -8,6 +8,8 @@ import { printable } from "./printable";
 const CHANNELS = 6;
 /** How long a channel that the server refuses is asked for again. */
 const REFUSED_FOR_MS = 60_000;
+/** sshd counts a session for a moment after its channel has closed. It only delays a call that waits for a slot. */
+const LINGER_MS = 50;
 const OPEN_TIMEOUT_MS = 30_000;
 
 /** An SSH connection that has authenticated, with a limit on the channels open at a time. */
@@ -65,9 +67,10 @@ export class Connection {
       });
       if (!("refused" in answer)) {
         this.granted += 1;
+        this.limit = Math.max(this.limit, this.granted);
         answer.once("close", () => {
           this.granted -= 1;
-          this.release();
+          setTimeout(() => this.release(), LINGER_MS);
         });
         return answer;
       }

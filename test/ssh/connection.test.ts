@@ -42,6 +42,26 @@ requires(
   "root",
   "namespaces",
   "sshd",
+)("S-05 many operators at once", () => {
+  it("S-05 20 connections at once get through a small MaxStartups", async () => {
+    sshd = await Sshd.start({ config: ["MaxStartups 3:100:3"] });
+    sshd.installFixture(SHA, "answers.sh");
+    const target = { ...sshd.target(), tries: 20 };
+    const pools = Array.from({ length: 20 }, () => new Pool());
+    try {
+      const verbs = pools.map((each) => each.use(target, (connection) => runVerb(connection, list, { program: SHA })));
+      expect(await Promise.all(verbs)).toHaveLength(20);
+      expect(sshd.log).toContain("MaxStartups");
+    } finally {
+      await Promise.all(pools.map((each) => each.close()));
+    }
+  }, 60_000);
+});
+
+requires(
+  "root",
+  "namespaces",
+  "sshd",
 )("the pool", () => {
   it("makes a new connection when the old one has died", async () => {
     sshd = await Sshd.start();

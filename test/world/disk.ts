@@ -102,6 +102,24 @@ export class Disk {
     this.add(path, new File(text, this.inodes++));
   }
 
+  overwrite(path: string, text: string): void {
+    this.changeable(path);
+    const entry = this.at(path);
+    if (entry.kind !== "file") throw new DiskError("EISDIR", path);
+    const blocks = (length: number) => Math.ceil(length / 4096);
+    if (this.full && blocks(text.length) > blocks(entry.text.length)) throw new DiskError("ENOSPC", path);
+    entry.text = text + entry.text.slice(text.length);
+    this.version++;
+  }
+
+  hardLink(path: string, second: string): void {
+    this.changeable(second);
+    const folder = this.parent(second);
+    if (folder.entries.has(nameOf(second))) throw new DiskError("EEXIST", second);
+    folder.entries.set(nameOf(second), this.at(path));
+    this.version++;
+  }
+
   link(target: string, path: string): void {
     this.add(path, new Link(target, this.inodes++));
   }

@@ -134,6 +134,8 @@ export class Sim {
           step(`target ${path}`, () => (HARDWARE.test(path) ? this.hardwareTarget(path) : disk.target(path))),
         mkdir: (path) => step(`mkdir ${path}`, () => disk.mkdir(path)),
         create: (path, text) => step(`create ${path}`, () => disk.create(path, text)),
+        overwrite: (path, text) => step(`overwrite ${path}`, () => disk.overwrite(path, text)),
+        hardLink: (path, second) => step(`second name ${second}`, () => disk.hardLink(path, second)),
         sync: (path) => step(`sync ${path}`, () => disk.sync(path)),
         rename: (from, to) => step(`rename ${from} ${to}`, () => disk.rename(from, to)),
         unlink: (path) => step(`unlink ${path}`, () => disk.unlink(path)),

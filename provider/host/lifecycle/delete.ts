@@ -34,7 +34,7 @@ export async function clearAway(host: Host, record: InstanceRecord): Promise<voi
   const { id } = record;
   // Copied from another machine: nothing of this one is its own but the files.
   if (record.machineId !== host.machineId) return removeFiles(host, id);
-  let current = await saveRecord(host, { ...record, deleting: true, desired: "stopped" });
+  let current = await begin(host, record);
   try {
     await stopVmm(host, { id, vmm: record.vmm, shutdownTimeoutMs: record.spec.shutdownTimeoutMs });
     current = await releaseClaim(host, current);
@@ -42,6 +42,15 @@ export async function clearAway(host: Host, record: InstanceRecord): Promise<voi
     await removeFiles(host, id);
   } catch (cause) {
     throw await cleanupPending(host, current, cause);
+  }
+}
+
+/** Until it is on the disk that a delete has begun, nothing is done. */
+async function begin(host: Host, record: InstanceRecord): Promise<InstanceRecord> {
+  try {
+    return await saveRecord(host, { ...record, deleting: true, desired: "stopped" });
+  } catch (cause) {
+    throw pending(record, cause);
   }
 }
 
@@ -65,15 +74,19 @@ async function releaseMarked(host: Host, id: string): Promise<void> {
 }
 
 async function cleanupPending(host: Host, record: InstanceRecord, cause: unknown): Promise<VgpuError> {
+  const error = pending(record, cause);
+  await saveRecord(host, { ...record, cleanup: toShape(error) }).catch((unsaved) => host.warn(textOf(unsaved)));
+  return error;
+}
+
+function pending(record: InstanceRecord, cause: unknown): VgpuError {
   const vf = record.claim?.vf;
   const what = record.claim
     ? `${nameOf(claimedDevice(record.claim))} of instance ${record.id} is still assigned`
     : `instance ${record.id} is not removed`;
-  const error = new VgpuError("vgpu_cleanup_pending", `The delete is not finished: ${what}.`, {
+  return new VgpuError("vgpu_cleanup_pending", `The delete is not finished: ${what}.`, {
     cause,
     details: { instance: record.id, claimKept: record.claim !== null, ...(vf && { vf }) },
     hint: "Remove the cause, then retry the delete; reconcile retries the release too.",
   });
-  await saveRecord(host, { ...record, cleanup: toShape(error) }).catch((unsaved) => host.warn(textOf(unsaved)));
-  return error;
 }

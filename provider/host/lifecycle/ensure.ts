@@ -34,11 +34,11 @@ export async function ensureInstance(host: Host, asker: Asker): Promise<Instance
     const start = await startingRecord(host, asker, admission, there);
     const before = start.phase === "complete" ? there : undefined;
     const made = madeFrom(start.claim);
-    try {
-      return await viewOf(host, await bring(host, asker, start, { qemu, lock, made }));
-    } catch (failure) {
+    const record = await bring(host, asker, start, { qemu, lock, made }).catch(async (failure: unknown) => {
       throw await rollBack(host, asker.instance, { before, failure, made });
-    }
+    });
+    // What is complete is not taken back because it cannot be looked at now.
+    return viewOf(host, record);
   });
 }
 

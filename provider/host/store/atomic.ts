@@ -1,5 +1,5 @@
 import { dirname } from "node:path";
-import { VgpuError } from "../../protocol/errors";
+import { isVgpuError, VgpuError } from "../../protocol/errors";
 import { errno, type Files, isGone, textOf } from "../world/world";
 
 /** What a half-written file is called; such a file says nothing and blocks nothing. */
@@ -15,8 +15,21 @@ export async function replaceFile(files: Files, path: string, text: string): Pro
     await files.rename(part, path);
     await files.sync(dirname(path));
   } catch (error) {
-    throw new VgpuError("store_failed", `${path} cannot be written: ${textOf(error)}.`, { details: { path } });
+    // What fits in part only would keep room that others need.
+    await files.unlink(part).catch(() => {});
+    throw unwritten(path, error);
   }
+}
+
+/** The error of a file that cannot be written. */
+export const unwritten = (path: string, error: unknown) =>
+  new VgpuError("store_failed", `${path} cannot be written: ${textOf(error)}.`, {
+    details: { path, errno: errno(error) },
+  });
+
+/** Whether a write failed for want of room: blocks, inodes or a quota. */
+export function isFull(error: unknown): boolean {
+  return isVgpuError(error) && ["ENOSPC", "EDQUOT"].includes(String(error.details?.errno));
 }
 
 /** Makes a folder and those above it, each durable in its parent. */

@@ -4,7 +4,8 @@ import { INSTANCES } from "../../protocol/places";
 import { type ForeignRecord, foreignRecord, type InstanceRecord, RECORD_VERSION, record } from "../../protocol/record";
 import type { Host } from "../host";
 import { errno, type Files, isGone, textOf } from "../world/world";
-import { ensureFolder, listIfThere, PART, removeTree, replaceFile, unlinkIfThere } from "./atomic";
+import { ensureFolder, isFull, listIfThere, PART, removeTree, replaceFile, unlinkIfThere } from "./atomic";
+import { FORMER, makeSpare, replaceBySpare, SPARE } from "./spare";
 
 /** A record as found on the disk. */
 export type Found =
@@ -29,10 +30,12 @@ export async function findRecord(files: Files, id: string): Promise<Found | unde
   try {
     names = await files.list(folder);
   } catch (error) {
-    return isGoneFolder(error) ? undefined : { kind: "broken", id, reason: textOf(error) };
+    // A link that leads nowhere, or a file in place of the folder, is not an absent folder.
+    const isAbsent = errno(error) === "ENOENT" && !(await listIfThere(files, INSTANCES)).includes(id);
+    return isAbsent ? undefined : { kind: "broken", id, reason: textOf(error) };
   }
   if (!names.includes(RECORD)) {
-    const strange = names.filter((name) => !name.endsWith(PART));
+    const strange = names.filter((name) => !saysNothing(name));
     if (strange.length === 0) return undefined;
     return { kind: "broken", id, reason: `${folder} has ${strange.join(", ")} but no ${RECORD}` };
   }
@@ -44,8 +47,8 @@ export async function findRecord(files: Files, id: string): Promise<Found | unde
   }
 }
 
-// A link that leads nowhere, or a file in place of the folder, is not an absent folder.
-const isGoneFolder = (error: unknown) => errno(error) === "ENOENT";
+/** What a folder may have without ever having had a record. */
+const saysNothing = (name: string) => name.endsWith(PART) || name === SPARE || name === FORMER;
 
 function understand(id: string, text: string): Found {
   const broken = (reason: string): Found => ({ kind: "broken", id, reason: `${fileOf(id)}: ${reason}` });
@@ -112,9 +115,23 @@ export async function ownRecord(files: Files, id: string): Promise<InstanceRecor
 
 /** Makes the record durable and returns it. */
 export async function saveRecord(host: Host, next: InstanceRecord): Promise<InstanceRecord> {
-  // A folder that has a record was made durable before it got it.
-  if (!(await namesOf(host.files, next.id)).includes(RECORD)) await ensureFolder(host.files, folderOf(next.id));
-  await replaceFile(host.files, fileOf(next.id), `${JSON.stringify(next, undefined, 1)}\n`);
+  const { files } = host;
+  const names = await namesOf(files, next.id);
+  const text = `${JSON.stringify(next, undefined, 1)}\n`;
+  if (!names.includes(RECORD)) {
+    await ensureFolder(files, folderOf(next.id));
+    await makeSpare(files, fileOf(next.id));
+  } else if (!names.includes(SPARE)) {
+    // A full disk took it; the record itself comes first.
+    await makeSpare(files, fileOf(next.id)).catch(() => {});
+  }
+  try {
+    await replaceFile(files, fileOf(next.id), text);
+  } catch (error) {
+    if (!isFull(error) || !names.includes(RECORD)) throw error;
+    // What stops, releases or deletes must be recorded on a full disk too.
+    await replaceBySpare(files, fileOf(next.id), text);
+  }
   return next;
 }
 
@@ -159,8 +176,10 @@ export async function namesInStore(files: Files): Promise<string[]> {
 export async function tidyFolder(files: Files, id: string): Promise<void> {
   await finishRemoval(files, id);
   const names = await namesOf(files, id);
-  for (const name of names) if (name.endsWith(PART)) await unlinkIfThere(files, `${folderOf(id)}/${name}`);
-  if (!names.every((name) => name.endsWith(PART))) return;
+  const isEmpty = names.every(saysNothing);
+  for (const name of names)
+    if (name.endsWith(PART) || (isEmpty && saysNothing(name))) await unlinkIfThere(files, `${folderOf(id)}/${name}`);
+  if (!isEmpty) return;
   try {
     await files.rmdir(folderOf(id));
   } catch (error) {

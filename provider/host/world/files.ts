@@ -9,6 +9,14 @@ export const realFiles: Files = {
   target: async (path) => fs.readlinkSync(path),
   mkdir: async (path) => fs.mkdirSync(path, { mode: 0o700 }),
   create: async (path, text) => fs.writeFileSync(path, text, { flag: "wx", mode: 0o600 }),
+  overwrite: async (path, text) => {
+    const descriptor = fs.openSync(path, "r+");
+    try {
+      fs.writeFileSync(descriptor, text);
+    } finally {
+      fs.closeSync(descriptor);
+    }
+  },
   sync: async (path) => {
     const descriptor = fs.openSync(path, "r");
     try {
@@ -21,6 +29,7 @@ export const realFiles: Files = {
   unlink: async (path) => fs.unlinkSync(path),
   rmdir: async (path) => fs.rmdirSync(path),
   link: async (target, path) => fs.symlinkSync(target, path),
+  hardLink: async (path, second) => fs.linkSync(path, second),
 };
 
 export function factsOf(stats: fs.Stats): FileFacts {

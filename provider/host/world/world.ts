@@ -45,12 +45,16 @@ export interface Files {
   mkdir(path: string): Promise<void>;
   /** Makes a new file with this text; EEXIST when there is one. */
   create(path: string, text: string): Promise<void>;
+  /** Writes over the beginning of a file in place, and leaves what lies behind: it needs no new room within the old length. */
+  overwrite(path: string, text: string): Promise<void>;
   /** fsync of a file or a folder. */
   sync(path: string): Promise<void>;
   rename(from: string, to: string): Promise<void>;
   unlink(path: string): Promise<void>;
   rmdir(path: string): Promise<void>;
   link(target: string, path: string): Promise<void>;
+  /** Gives a file a second name. */
+  hardLink(path: string, second: string): Promise<void>;
 }
 
 export interface Holder {

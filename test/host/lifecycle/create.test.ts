@@ -28,6 +28,7 @@ import {
   VF1,
   VF2,
   vfAt,
+  vmOf,
 } from "../../world/situation";
 
 const asked = (instance: string) => ({
@@ -211,4 +212,19 @@ test("D-07 a claim on the disk that somebody changed is left alone", async () =>
     expect(writes(sim)).toEqual([`${VF1} ${TYPE} ok`]);
     expect(recordOf(sim, "a")?.claim?.vf).toBe(change === "gone" ? undefined : VF2);
   }
+});
+
+test("an instance that is complete is not taken back because it cannot be looked at", async () => {
+  const sim = new Sim();
+  const actor = sim.actor("create");
+  actor.before = () => {
+    if (recordOf(sim, "a")?.phase === "complete") makeUnreadable(sim, VF1);
+  };
+  const { code } = await run(sim, "create", asked("a"), actor);
+  expect([code, writes(sim), recordOf(sim, "a")?.phase]).toEqual([
+    "discovery_failed",
+    [`${VF1} ${TYPE} ok`],
+    "complete",
+  ]);
+  expect(vmOf(sim, "a")).toHaveLength(1);
 });

@@ -58,7 +58,7 @@ test("E-02 when the leftover claim cannot be released, nothing starts and nothin
 
 test("E-02 the same when the released claim cannot be saved", async () => {
   const { sim, record } = leftover();
-  const actor = failStep(sim.actor("start"), /^create .*record/);
+  const actor = failStep(sim.actor("start"), /^create .*record\.json/);
   const { code, error } = await run(sim, "start", { instance: "a" }, actor);
   expect([code, error?.cause?.code]).toEqual(["vgpu_cleanup_pending", "store_failed"]);
   expect([writes(sim), recordOf(sim, "a"), vmOf(sim, "a")]).toEqual([[`${VF1} 0 ok`], record, []]);
@@ -95,7 +95,7 @@ test("E-04 (b) when the save before the launch fails, the device is cleared and 
   const actor = sim.actor("start");
   let saves = 0;
   actor.before = (step) => {
-    if (/^create .*record/.test(step) && ++saves === 2) throw Object.assign(new Error("EIO"), { code: "EIO" });
+    if (/^create .*record\.json/.test(step) && ++saves === 2) throw Object.assign(new Error("EIO"), { code: "EIO" });
   };
   expect((await run(sim, "start", { instance: "a" }, actor)).code).toBe("store_failed");
   expect(writes(sim)).toEqual([`${VF1} ${TYPE} ok`, `${VF1} 0 ok`]);

@@ -32,7 +32,9 @@ async function assign(host: Host, record: InstanceRecord & { readonly claim: Cla
   const end = await host.driver.write(typeFileOf(vf), String(typeId), lock, host.settings.writeDeadlineMs);
   if (!end.ended) throw hanging(`type ${typeId} to ${vf}`, end.pid);
   const after = await readType(host, vf);
-  if (after.kind === "type" && after.typeId === typeId) return { done: true };
+  // The driver refuses so what has a type already: somebody else came first, be it with the same type.
+  const isOthers = end.errno === "EPERM" && after.kind === "type" && after.typeId !== 0;
+  if (!isOthers && after.kind === "type" && after.typeId === typeId) return { done: true };
   if (after.kind !== "type") {
     throw new VgpuError(
       "device_verify_failed",
@@ -40,6 +42,10 @@ async function assign(host: Host, record: InstanceRecord & { readonly claim: Cla
     );
   }
   await removeMark(host, vf, record.id);
+  if (isOthers) {
+    host.warn(`${vf} is foreign: somebody else gave it type ${after.typeId} first.`);
+    return failed("not as written", `somebody else gave it type ${after.typeId} first`);
+  }
   if (after.typeId !== 0) {
     host.warn(`${vf} is foreign: it reads type ${after.typeId} after type ${typeId} was written.`);
     await noteFailure(host, vf, record.id, `read back ${after.typeId} instead of ${typeId}`);

@@ -228,3 +228,12 @@ test("an instance that is complete is not taken back because it cannot be looked
   ]);
   expect(vmOf(sim, "a")).toHaveLength(1);
 });
+
+test("C-08 (b) a tool that gives it the same type right before our write came first: it is foreign", async () => {
+  const sim = new Sim({ vfs: 2 });
+  atWrite(sim, 1, () => foreignTypes(sim, VF1, TYPE));
+  const { code, warnings } = await create(sim, "a");
+  expect([code, warnings.join()]).toEqual(["", expect.stringMatching(`${VF1} is foreign`)]);
+  expect(writes(sim)).toEqual([`${VF1} ${TYPE} EPERM`, `${VF2} ${TYPE} ok`]);
+  expect([recordOf(sim, "a")?.claim?.vf, markOf(sim, VF1), vfAt(sim, VF1).typeId]).toEqual([VF2, undefined, TYPE]);
+});

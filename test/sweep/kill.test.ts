@@ -1,13 +1,16 @@
 import { expect, test } from "vitest";
 import { isChange } from "../world/steps";
+import { MDEV_SCENARIOS } from "./mdev-scenarios";
 import { mended, play, type Then } from "./points";
 import { SCENARIOS, type Scenario } from "./scenarios";
+
+const ALL = [...SCENARIOS, ...MDEV_SCENARIOS];
 
 /** A reconcile that is repeated at once waits for the grace, or between two starts. */
 const thens = ({ verb }: Scenario): readonly Then[] =>
   verb === "reconcile" ? ["one reconcile"] : ["the same verb again", "one reconcile"];
 
-test.each(SCENARIOS)("$name: killed before each step, and after the last", { timeout: 120_000 }, async (scenario) => {
+test.each(ALL)("$name: killed before each step, and after the last", { timeout: 120_000 }, async (scenario) => {
   const whole = await play(scenario, () => {});
   expect([whole.outcome.code, scenario.wrong(whole.sim)]).toEqual(["", undefined]);
   const points = [...whole.trace.keys()].filter((index) => isChange(whole.trace[index] ?? ""));
@@ -24,7 +27,7 @@ test.each(SCENARIOS)("$name: killed before each step, and after the last", { tim
   expect(wrong).toEqual([]);
 });
 
-test.each(SCENARIOS)("$name: killed while a child works for it", { timeout: 120_000 }, async (scenario) => {
+test.each(ALL)("$name: killed while a child works for it", { timeout: 120_000 }, async (scenario) => {
   const whole = await play(scenario, () => {});
   const points = [...whole.trace.keys()].filter((index) => /^(write|start) /.test(whole.trace[index] ?? ""));
   const wrong: string[] = [];

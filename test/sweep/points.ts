@@ -25,7 +25,7 @@ export async function play(
   seed = 1,
   begun: (sim: Sim) => void = () => {},
 ): Promise<Run> {
-  const sim = new Sim({ seed });
+  const sim = new Sim({ seed, ...scenario.sim });
   const observer = new Observer(sim);
   begun(sim);
   await scenario.prepare(sim);

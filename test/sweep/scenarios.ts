@@ -1,7 +1,7 @@
 import type { RequestOf, Verb } from "../../provider/protocol/messages";
 import type { Spec } from "../../provider/protocol/spec";
 import { create, eraseRecord, newIncarnation, type Outcome, pass, recordOf, rewrite, run, spec } from "../world/run";
-import type { Sim } from "../world/sim-world";
+import type { Sim, SimOptions } from "../world/sim-world";
 
 type Asked = Partial<RequestOf<Verb>> & Record<string, unknown>;
 
@@ -9,6 +9,8 @@ type Asked = Partial<RequestOf<Verb>> & Record<string, unknown>;
 export interface Scenario {
   readonly name: string;
   readonly verb: Verb;
+  /** The host, when it is not the usual one. */
+  readonly sim?: SimOptions;
   prepare(sim: Sim): Promise<void>;
   asked(): Asked;
   /** What is not as the verb should have made it; undefined when all is well. */

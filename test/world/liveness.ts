@@ -1,5 +1,6 @@
 import { unitName } from "../../provider/protocol/names";
 import { calm, reconcileLater } from "./calm";
+import { claimedName } from "./devices";
 import type { Observer } from "./observer";
 import { recordOf, run } from "./run";
 import type { Sim } from "./sim-world";
@@ -29,7 +30,8 @@ function leftByReconcile(sim: Sim, observer: Observer): string[] {
   for (const [vf, { instance }] of observer.authors) {
     // A VM whose record somebody removed is left alone until it is deleted.
     if (instance === undefined || (runs(instance) && observer.byHand.has(instance))) continue;
-    if (!(runs(instance) && recordOf(sim, instance)?.claim?.vf === vf))
+    const claim = recordOf(sim, instance)?.claim;
+    if (!(runs(instance) && claim && claimedName(claim) === vf))
       left.push(`${vf} is typed for ${instance}, without claim and VM`);
   }
   for (const name of namesIn(sim, INSTANCES)) if (name.startsWith(".")) left.push(`${INSTANCES}/${name}`);
@@ -68,5 +70,8 @@ function leftByDeletes(sim: Sim, observer: Observer): string[] {
 
 const instancesIn = (sim: Sim) => namesIn(sim, INSTANCES).filter((name) => !name.startsWith("."));
 // A half-written mark says nothing, and is gone with the next one or the boot.
-const marksIn = (sim: Sim) => namesIn(sim, "/run/vgpu/vf").filter((name) => !name.endsWith(".part"));
+const marksIn = (sim: Sim) =>
+  ["/run/vgpu/vf", "/run/vgpu/mdev"]
+    .flatMap((folder) => namesIn(sim, folder))
+    .filter((name) => !name.endsWith(".part"));
 const namesIn = (sim: Sim, folder: string): string[] => (sim.disk.has(folder) ? sim.disk.list(folder) : []);

@@ -2,6 +2,7 @@ import { unitName } from "../../provider/protocol/names";
 import { type InstanceRecord, record as recordSchema } from "../../provider/protocol/record";
 import type { WriteAttempt } from "../simhost/model/log";
 import type { Handle } from "../simhost/model/vf";
+import { claimedName, type DeviceWrite, deviceWrite, isBare, markPath } from "./devices";
 import type { Process } from "./kernel";
 import type { Outcome } from "./run";
 import type { Actor } from "./scheduler";
@@ -24,7 +25,7 @@ const INSTANCES = "/var/lib/vgpu/instances";
  */
 export class Observer implements Watch {
   readonly violations: string[] = [];
-  /** Who typed each virtual function that has a type. */
+  /** Who typed each virtual function that has a type, and who made each mdev, by uuid. */
   readonly authors = new Map<string, Author>();
   /** Instances whose record somebody removed by hand, until there is one again: what follows from that alone is no fault. */
   readonly byHand = new Set<string>();
@@ -32,7 +33,7 @@ export class Observer implements Watch {
   onViolation: (text: string) => void = () => {};
   steps = 0;
   private readonly comesBack = new Set<string>();
-  private pending: { attempt: WriteAttempt; instance: string | undefined }[] = [];
+  private pending: { attempt: WriteAttempt; about: DeviceWrite; instance: string | undefined }[] = [];
   private records = new Map<string, Seen>();
   private readonly looks = new WeakMap<Actor, Map<string, Author | undefined>>();
   private readonly scans = new WeakMap<Actor, number>();
@@ -103,12 +104,14 @@ export class Observer implements Watch {
       const id = /^vgpu-vm-(.*)\.service$/.exec(unit.name)?.[1] ?? "";
       const seen = this.records.get(id);
       if (this.byHand.has(id) || (seen && !seen.record)) continue;
-      if (seen?.record?.claim?.vf !== unit.vf)
+      const claim = seen?.record?.claim;
+      if ((claim ? claimedName(claim) : undefined) !== unit.vf)
         this.found("OWN", `${unit.name} has ${unit.vf}, which its record does not claim`);
     }
     for (const [vf, author] of this.authors) {
       if (author.instance === undefined) continue;
-      const text = disk.has(`/run/vgpu/vf/${vf}`) ? disk.read(`/run/vgpu/vf/${vf}`) : "{}";
+      const path = markPath(this.sim.hardware, vf);
+      const text = disk.has(path) ? disk.read(path) : "{}";
       const mark = JSON.parse(text) as { instance?: string; typeId?: number };
       if (mark.instance !== author.instance || mark.typeId !== author.typeId)
         this.found("MARK", `${vf} is typed for ${author.instance}, its mark says ${text}`);
@@ -143,50 +146,52 @@ export class Observer implements Watch {
       this.pending = [];
     }
     if (this.pending.length === 0) return;
-    for (const { attempt, instance } of this.pending) {
+    for (const { attempt, about, instance } of this.pending) {
       if (attempt.result !== "ok") continue;
-      if (attempt.typeAfter === 0) this.authors.delete(attempt.vf);
-      else this.authors.set(attempt.vf, { instance, typeId: attempt.typeAfter });
+      // What an mdev's write has done is seen by itself; it has no file that tells.
+      const typeId = about.device ? attempt.typeAfter : about.wanted;
+      if (typeId === 0 || isBare(hardware, about.name)) this.authors.delete(about.name);
+      else this.authors.set(about.name, { instance, typeId });
     }
     this.pending = this.pending.filter(({ attempt }) => attempt.result === "pending");
-    for (const vf of hardware.functions) if (vf.typeId === 0) this.authors.delete(vf.address);
+    for (const name of this.authors.keys()) if (isBare(hardware, name)) this.authors.delete(name);
   }
 
   private attempted(attempt: WriteAttempt): void {
     this.account();
     const { sim } = this;
-    const vf = sim.hardware.functionAt(attempt.vf);
-    if (!vf || !attempt.path.endsWith("/current_vgpu_type")) return;
+    const about = deviceWrite(sim.hardware, attempt);
+    if (!about) return;
+    const { name, device, wanted } = about;
     const by = attempt.caller.foreign ? undefined : sim.writers.get(attempt.caller.pid);
-    this.pending.push({ attempt, instance: by?.instance });
+    this.pending.push({ attempt, about, instance: by?.instance });
     if (attempt.caller.foreign) return;
     if (!by) {
-      this.found("S7", `nobody known writes ${attempt.value} to ${attempt.vf}`);
+      this.found("S7", `nobody known writes ${wanted} to ${name}`);
       return;
     }
-    const what = `${by.actor.name} of ${by.instance} writes ${attempt.value} to ${attempt.vf}`;
+    const what = `${by.actor.name} of ${by.instance} writes ${wanted} to ${name}`;
 
     for (const unit of sim.kernel.units.values())
-      if (unit.vf === attempt.vf) this.found("S1", `${what}, and ${unit.name} is ${unit.state} with it`);
-    for (const handle of vf.holders()) {
+      if (unit.vf === name) this.found("S1", `${what}, and ${unit.name} is ${unit.state} with it`);
+    for (const handle of device?.holders() ?? []) {
       // What opens a device after it was looked for cannot be known; the driver refuses then.
       const known = (this.heldSince.get(handle) ?? -1) < (this.scans.get(by.actor) ?? 0);
       if (known) this.found("S1", `${what}, and pid ${handle.pid} has it open`);
     }
-    if (attempt.value !== "0" && !this.byHand.has(by.instance) && !this.isClaimDurable(by.instance, attempt))
+    if (wanted !== 0 && !this.byHand.has(by.instance) && !this.isClaimDurable(by.instance, about))
       this.found("S3", `${what}, and a power cut may leave no claim on it`);
-    const author = this.authors.get(attempt.vf);
-    const seen = this.looks.get(by.actor)?.get(attempt.vf);
+    const author = this.authors.get(name);
+    const seen = this.looks.get(by.actor)?.get(name);
     if (author && author.instance === undefined && seen === author && by.actor.name !== "release")
       this.found("S7", `${what}, which somebody else typed`);
   }
 
-  private isClaimDurable(id: string, { vf, value }: WriteAttempt): boolean {
+  private isClaimDurable(id: string, { name, wanted }: DeviceWrite): boolean {
     const text = this.sim.disk.durable(`${INSTANCES}/${id}/record.json`);
     const record = text === undefined ? undefined : understand(text);
-    return (
-      record !== undefined && this.isCurrent(record) && record.claim?.vf === vf && String(record.claim.typeId) === value
-    );
+    const claim = record && this.isCurrent(record) ? record.claim : null;
+    return claim !== null && claimedName(claim) === name && claim.typeId === wanted;
   }
 
   private opened({ unit, pid }: Process, vf: string): void {
@@ -225,9 +230,10 @@ export class Observer implements Watch {
 
   private compare(before: InstanceRecord, now: Seen | undefined): void {
     const { id, claim } = before;
-    const kept = now && (!now.record || now.record.claim?.vf === claim?.vf);
-    if (claim && this.isCurrent(before) && !kept && this.authors.get(claim.vf)?.instance === id)
-      this.found("S3", `the claim of ${id} is dropped, and ${claim.vf} is still typed for it`);
+    const held = claim ? claimedName(claim) : "";
+    const kept = now && (!now.record || (now.record.claim !== null && claimedName(now.record.claim) === held));
+    if (claim && this.isCurrent(before) && !kept && this.authors.get(held)?.instance === id)
+      this.found("S3", `the claim of ${id} is dropped, and ${held} is still typed for it`);
     if (!now && before.phase === "complete" && !before.deleting && !before.retained)
       this.found("S6", `the record of ${id} is gone, and nobody deletes it`);
   }
@@ -236,9 +242,10 @@ export class Observer implements Watch {
     const owners = new Map<string, string>();
     for (const [id, { record }] of this.records) {
       if (!record?.claim || !this.isCurrent(record) || this.byHand.has(id)) continue;
-      const other = owners.get(record.claim.vf);
-      if (other !== undefined) this.found("S2", `${other} and ${id} both claim ${record.claim.vf}`);
-      owners.set(record.claim.vf, id);
+      const name = claimedName(record.claim);
+      const other = owners.get(name);
+      if (other !== undefined) this.found("S2", `${other} and ${id} both claim ${name}`);
+      owners.set(name, id);
     }
   }
 }

@@ -55,7 +55,7 @@ async function storeFor(request: Request): Promise<Identity | undefined> {
     request.verb === "install" || (request.verb === "create" && request.storeId === undefined && !there);
   const identity = mayInstall ? await installHost(realWorld, PROGRAM_HASH, request.storeId === undefined) : there;
   if (!identity) {
-    if (request.verb === "inspect" || request.verb === "list") return undefined;
+    if (request.verb === "inspect" || request.verb === "list" || request.verb === "uninstall") return undefined;
     throw new VgpuError(
       "store_mismatch",
       "This host has no store: nothing was ever installed here, or its state is gone.",

@@ -10,7 +10,7 @@ import {
   VERSIONS,
 } from "../../protocol/places";
 import { ensureFolder, listIfThere, readIfThere, removeTree, replaceFile, unlinkIfThere } from "../store/atomic";
-import { type Identity, readIdentity, readMachineId } from "../store/identity";
+import { type Identity, MAKING_FILE, readIdentity, readMachineId } from "../store/identity";
 import { findRecords } from "../store/records";
 import { INSTALLED_UNITS, RECONCILE_SERVICE, RECONCILE_TIMER } from "../units/reconcile";
 import { QEMU_USER } from "../vmm/command";
@@ -54,8 +54,10 @@ async function makeIdentity({ files, clock }: World, machineId: string): Promise
       `${INSTANCES} has instances, but neither ${STORE_FILE} nor ${STORE_ID_FILE} is there.`,
     );
   }
+  await replaceFile(files, MAKING_FILE, `${storeId}\n`);
   await replaceFile(files, STORE_FILE, `${JSON.stringify({ version: 1, storeId, machineId })}\n`);
   await replaceFile(files, STORE_ID_FILE, `${storeId}\n`);
+  await unlinkIfThere(files, MAKING_FILE);
   return { storeId, storeMachineId: machineId };
 }
 

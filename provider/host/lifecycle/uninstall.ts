@@ -1,7 +1,8 @@
 import { VgpuError } from "../../protocol/errors";
-import { PROGRAM, RUN, SETTINGS, STATE } from "../../protocol/places";
+import { PROGRAM, RUN, SETTINGS, STATE, STORE_ID_FILE } from "../../protocol/places";
 import type { Host } from "../host";
-import { removeTree, unlinkIfThere } from "../store/atomic";
+import { removeTree, replaceFile, unlinkIfThere } from "../store/atomic";
+import { MAKING_FILE } from "../store/identity";
 import { markedVfs } from "../store/marks";
 import { mdevMarks } from "../store/mdev-marks";
 import { findRecords } from "../store/records";
@@ -20,6 +21,9 @@ export async function uninstallHost(host: Host): Promise<{ uninstalled: true }> 
   await host.tools.run("systemctl", ["disable", "--now", "--quiet", RECONCILE_SERVICE, RECONCILE_TIMER], 60_000);
   for (const name of Object.keys(INSTALLED_UNITS)) await unlinkIfThere(host.files, `${UNIT_FOLDER}/${name}`);
   await host.tools.run("systemctl", ["daemon-reload"], 60_000);
+  // A store without its id is a mismatch, but for one that was not made to its end; so a killed uninstall leaves that.
+  if (host.storeId !== "") await replaceFile(host.files, MAKING_FILE, `${host.storeId}\n`);
+  await unlinkIfThere(host.files, STORE_ID_FILE);
   for (const folder of [STATE, SETTINGS, RUN, PROGRAM]) await removeTree(host.files, folder);
   return { uninstalled: true };
 }

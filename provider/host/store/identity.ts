@@ -22,11 +22,15 @@ export async function readMachineId(files: Files): Promise<string> {
   throw new VgpuError("host_not_ready", "/etc/machine-id holds no machine id.");
 }
 
-/** The store of this host; undefined when neither half was ever made. One half without the other is a mismatch. */
+/** Holds the id of a store for as long as it is being made. */
+export const MAKING_FILE = `${STORE_ID_FILE}.making`;
+
+/** The store of this host; undefined when it was never made, or not to its end. One half without the other is a mismatch. */
 export async function readIdentity(files: Files): Promise<Identity | undefined> {
   const text = await readIfThere(files, STORE_FILE);
   const id = (await readIfThere(files, STORE_ID_FILE))?.trim();
   if (text === undefined && id === undefined) return undefined;
+  if (text !== undefined && id === undefined && (await isHalfMade(files, text))) return undefined;
   if (text === undefined) {
     throw new VgpuError(
       "store_mismatch",
@@ -48,6 +52,13 @@ export async function readIdentity(files: Files): Promise<Identity | undefined> 
     );
   }
   return { storeId: id, storeMachineId: store.data.machineId };
+}
+
+/** An install that was killed between the halves: nobody has ever been told of that store. */
+async function isHalfMade(files: Files, text: string): Promise<boolean> {
+  const making = (await readIfThere(files, MAKING_FILE))?.trim();
+  const store = storeFile.safeParse(parse(text));
+  return store.success && store.data.storeId === making;
 }
 
 function parse(text: string): unknown {

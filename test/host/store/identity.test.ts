@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { installHost } from "../../../provider/host/lifecycle/install";
 import { readIdentity } from "../../../provider/host/store/identity";
+import { run } from "../../world/run";
 import { Sim } from "../../world/sim-world";
 import { within } from "../../world/verb";
 
@@ -40,4 +41,35 @@ test("K-15 nor is one made beside instances that have lost theirs", async () => 
   sim.disk.put("/var/lib/vgpu/instances/a/record.json", "{}");
   await expect(within(sim, (host) => installHost(host, "", true))).rejects.toMatchObject({ code: "store_mismatch" });
   expect([sim.disk.has(STORE_FILE), sim.disk.has(ID_FILE)]).toEqual([false, false]);
+});
+
+test("an install that is killed at any step, or cut from power, is finished by repeating it", async () => {
+  for (let at = 0, ended = false; !ended; at++) {
+    const sim = new Sim({ seed: at + 1 });
+    sim.disk.erase(STORE_FILE);
+    sim.disk.erase(ID_FILE);
+    const actor = sim.actor("install");
+    actor.before = () => {
+      if (actor.steps > at) sim.kill(actor);
+    };
+    void within(sim, (host) => installHost(host, "", true), actor).catch(() => {});
+    await sim.scheduler.run(() => false);
+    ended = !actor.killed;
+    if (at % 2 === 1) sim.powerCut();
+    const made = await within(sim, (host) => installHost(host, "", true));
+    expect(await within(sim, (host) => readIdentity(host.files))).toEqual(made);
+  }
+});
+
+test("after an uninstall that was killed at any step, the host can be installed again", async () => {
+  for (let at = 0, ended = false; !ended; at++) {
+    const sim = new Sim({ seed: at + 1 });
+    const actor = sim.actor("uninstall");
+    actor.before = () => {
+      if (actor.steps > at) sim.kill(actor);
+    };
+    ended = !(await run(sim, "uninstall", {}, actor)).killed;
+    const made = await within(sim, (host) => installHost(host, "", true));
+    expect(await within(sim, (host) => readIdentity(host.files))).toEqual(made);
+  }
 });

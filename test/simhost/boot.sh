@@ -1,9 +1,11 @@
 #!/bin/bash
 # PID 1 of a simulated GPU host, until it becomes systemd. Runs in fresh mount, pid, cgroup, uts, ipc and time namespaces.
-#   boot.sh ROOT HARDWARE NAME
-# ROOT is the mounted disk of the host; HARDWARE the FUSE mount that is bound into it. Both live outside and outlast a boot.
+#   boot.sh ROOT HARDWARE NAME PLACE...
+# ROOT is the mounted disk of the host; HARDWARE the FUSE mount whose folders are bound into it, each PLACE as folder:path.
+# Both live outside and outlast a boot.
 set -eu
 root=$1 hardware=$2 name=$3
+shift 3
 
 # In the outer /proc "self" is the pid by which others know this host.
 read -r outer _ < /proc/self/stat
@@ -25,7 +27,22 @@ mount -t devpts -o newinstance,ptmxmode=0666,mode=620 devpts "$root/dev/pts"
 mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
 ln -s pts/ptmx "$root/dev/ptmx"
 ln -s /proc/self/fd "$root/dev/fd"
-for place in pci:sys/bus/pci/devices vfio:dev/vfio; do
+mkdir -m 700 "$root/run/.simhost"
+# Folders of sysfs that this machine's kernel does not have: made in a layer over its own.
+over() {
+  local layer=$root/run/.simhost/$1
+  mkdir -p "$layer/upper/$2" "$layer/work"
+  mount -t overlay -o "lowerdir=$root/sys/$1,upperdir=$layer/upper,workdir=$layer/work" sysfs "$root/sys/$1"
+}
+for place; do
+  path=${place#*:}
+  [ -d "$root/$path" ] && continue
+  case $path in
+    sys/bus/*) over bus "${path#sys/bus/}" ;;
+    sys/class/*) over class "${path#sys/class/}" ;;
+  esac
+done
+for place; do
   mount --bind "$hardware/${place%%:*}" "$root/${place#*:}"
 done
 
@@ -35,7 +52,6 @@ for path in sys sysrq-trigger; do
   mount --bind "$root/proc/$path" "$root/proc/$path"
   mount -o remount,bind,ro "$root/proc/$path"
 done
-mkdir -m 700 "$root/run/.simhost"
 cat /proc/sys/kernel/random/uuid > "$root/run/.simhost/boot_id"
 chmod 444 "$root/run/.simhost/boot_id"
 mount --bind "$root/run/.simhost/boot_id" "$root/proc/sys/kernel/random/boot_id"

@@ -21,6 +21,8 @@ export interface BootOptions {
   readonly group: ControlGroup;
   /** Path of the network namespace. */
   readonly network: string;
+  /** Folders of the hardware and the paths at which the host has them. */
+  readonly hardware: readonly { readonly folder: string; readonly path: string }[];
 }
 
 /** One boot of a host, from the start of PID 1 to its end. */
@@ -33,7 +35,7 @@ export class Boot {
   ) {}
 
   /** Starts PID 1. Nothing in the host answers yet. */
-  static async start({ places, script, name, group, network }: BootOptions): Promise<Boot> {
+  static async start({ places, script, name, group, network, hardware }: BootOptions): Promise<Boot> {
     const uptime = Math.floor(Number(readFileSync("/proc/uptime", "utf8").split(" ")[0]));
     const offset = String(FIRST_UPTIME_S - uptime);
     // Whatever ends this process, however suddenly, ends unshare and with it the host.
@@ -44,6 +46,7 @@ export class Boot {
         ...["nsenter", `--net=${network}`],
         ...["unshare", "-m", "-p", "-C", "-u", "-i", "-T", "--boottime", offset, "--monotonic", offset],
         ...["--fork", "--kill-child=KILL", "bash", script, places.root, places.hardware, name],
+        ...hardware.map(({ folder, path }) => `${folder}:${path.slice(1)}`),
       ],
       { stdio: ["ignore", "pipe", "pipe"] },
     );

@@ -12,6 +12,7 @@ const USAGE = `Usage:
   simhost [start] [options]        start a simulated GPU host; runs until Ctrl-C
       --name NAME                  default: random
       --gpus N, --vfs N            cards, and virtual functions of each (2, 4)
+      --framework vendor-vfio|mdev how vGPUs are handed out; mdev with --vfs 0: by the cards themselves
       --catalog MODELS|FILE        l40s, rtx6000ada, a16 (several with commas), or a JSON file with models
       --mixed                      cards may mix framebuffer sizes
       --linger MS                  the vendor's process stays so long after a close; -1 = for ever (0)
@@ -44,6 +45,7 @@ async function start(program: string, scripts: string, args: string[]): Promise<
       name: { type: "string" },
       gpus: { type: "string" },
       vfs: { type: "string" },
+      framework: { type: "string" },
       catalog: { type: "string" },
       mixed: { type: "boolean" },
       linger: { type: "string" },
@@ -59,6 +61,7 @@ async function start(program: string, scripts: string, args: string[]): Promise<
       ...(values.name !== undefined && { name: values.name }),
       ...(values.gpus !== undefined && { gpus: whole(values.gpus) }),
       ...(values.vfs !== undefined && { vfs: whole(values.vfs) }),
+      ...(values.framework !== undefined && { framework: frameworkIn(values.framework) }),
       ...(values.catalog !== undefined && { catalog: values.catalog }),
       ...(values.linger !== undefined && { lingerMs: whole(values.linger) }),
       ...(values.disk !== undefined && { disk: values.disk }),
@@ -96,6 +99,11 @@ ${functions.join("\n")}
   ssh -i ${privateKey} -p ${address.port} -o UserKnownHostsFile=${knownHosts} root@${address.host}
   npm run --silent simhost -- ctl ${name} status
 `;
+}
+
+function frameworkIn(text: string): "vendor-vfio" | "mdev" {
+  if (text !== "vendor-vfio" && text !== "mdev") throw new Error(`vendor-vfio or mdev, not ${text}`);
+  return text;
 }
 
 function whole(text: string): number {

@@ -91,13 +91,26 @@ const COMMANDS: Record<string, Command> = {
     usage: "VF ID: somebody else's tool types it; 0 clears it",
     run: (client, words) => client.call("foreignType", { vf: word(words, 0, "the VF"), type: number(words[1]) }),
   },
+  "foreign-create": {
+    usage: "DEVICE ID UUID: somebody else's tool makes an mdev",
+    run: (client, words) =>
+      client.call("foreignCreate", {
+        carrier: word(words, 0, "the PCI device"),
+        type: number(words[1]),
+        uuid: word(words, 2, "the uuid"),
+      }),
+  },
+  "foreign-remove": {
+    usage: "UUID: and removes one",
+    run: (client, words) => client.call("foreignRemove", { uuid: word(words, 0, "the uuid") }),
+  },
   "foreign-hold": {
-    usage: "VF [--cdev]: somebody else's process holds its node open",
+    usage: "VF|UUID [--cdev]: somebody else's process holds its node open",
     run: (client, words, { cdev }) =>
       client.call("foreignHold", { vf: word(words, 0, "the VF"), node: cdev ? "cdev" : "group" }),
   },
   "foreign-release": {
-    usage: "[VF]: and lets go, of one or of all",
+    usage: "[VF|UUID]: and lets go, of one or of all",
     run: (client, [vf]) => client.call("foreignRelease", vf === undefined ? {} : { vf }),
   },
 

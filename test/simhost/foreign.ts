@@ -7,20 +7,30 @@ import { PLACES } from "./model/tree";
 import type { NodeKind } from "./model/vf";
 
 /** Somebody else's tool writes a type, from a real process in the host. Answers with what became of it. */
-export async function foreignType(host: Host, vf: string, type: number): Promise<string> {
-  const path = `${PLACES.pci}/${vf}/nvidia/current_vgpu_type`;
+export const foreignType = (host: Host, vf: string, type: number): Promise<string> =>
+  foreignWrite(host, `${PLACES.pci}/${vf}/nvidia/current_vgpu_type`, String(type));
+
+/** Somebody else's tool makes an mdev on a PCI device. */
+export const foreignCreate = (host: Host, carrier: string, type: number, uuid: string): Promise<string> =>
+  foreignWrite(host, `${PLACES.pci}/${carrier}/mdev_supported_types/nvidia-${type}/create`, uuid);
+
+/** And removes one. */
+export const foreignRemove = (host: Host, uuid: string): Promise<string> =>
+  foreignWrite(host, `${PLACES.mdev}/${uuid}/remove`, "1");
+
+async function foreignWrite(host: Host, path: string, value: string): Promise<string> {
+  const { writes } = host.hardware.log;
+  const before = writes.length;
   const child = spawnForeign(host, ["dd", `of=${path}`, "conv=notrunc,nocreat", "status=none"]);
-  child.stdin.on("error", () => {}).end(String(type));
+  child.stdin.on("error", () => {}).end(value);
   await once(child, "exit");
-  return (
-    host.hardware.log.writes.filter((attempt) => attempt.vf === vf && attempt.caller.foreign).at(-1)?.result ?? "ENOENT"
-  );
+  return writes.slice(before).find((attempt) => attempt.path === path && attempt.caller.foreign)?.result ?? "ENOENT";
 }
 
 /** A process of somebody else in the host opens a VFIO node and keeps it. Answers with its pid, seen from outside. */
 export async function foreignHold(host: Host, vf: string, node: NodeKind): Promise<number> {
-  const found = host.hardware.functionAt(vf);
-  if (!found) throw new Error(`no virtual function ${vf}`);
+  const found = host.hardware.deviceAt(vf);
+  if (!found) throw new Error(`no virtual function or mdev ${vf}`);
   const path =
     node === "group" ? `${PLACES.vfio}/${found.iommuGroup}` : `${PLACES.vfio}/devices/vfio${found.vfioDevice}`;
   const child = spawnForeign(host, ["sh", "-c", 'exec 9<>"$0" && echo open && exec sleep infinity', path]);
@@ -39,7 +49,8 @@ export async function foreignHold(host: Host, vf: string, node: NodeKind): Promi
 
 /** Ends the processes that hold nodes for us, of one function or of all, and waits until the nodes are closed. */
 export async function foreignRelease(host: Host, vf?: string): Promise<void> {
-  const held = host.hardware.functions
+  const held = host.hardware
+    .devices()
     .filter((one) => vf === undefined || one.address === vf)
     .flatMap((one) => one.holders())
     .filter(({ pid }) => host.foreign.has(pid));

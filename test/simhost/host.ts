@@ -8,6 +8,7 @@ import { enter } from "./enter";
 import { hardwareTree } from "./fuse/hardware-tree";
 import { FuseServer } from "./fuse/server";
 import { Hardware, type HardwareOptions } from "./model/hardware";
+import { placesOf as hardwarePlaces, PLACES } from "./model/tree";
 import { Network } from "./network";
 import { Observer } from "./observer";
 import { GROUP_PREFIX, type Places, placesOf } from "./places";
@@ -83,7 +84,7 @@ export class Host {
       }),
     );
     const fuse = await FuseServer.mount(places.hardware, tree);
-    hardware.onChange = () => void fuse.forgetGone();
+    hardware.onChange = () => fuse.forgetGone();
 
     await keys;
     await mountDisk({
@@ -165,8 +166,14 @@ export class Host {
     if (this.boot || this.stopping) return;
     this.hardware.reset(this.vfsAfterBootMs);
     const { places, network, group } = this;
-    const script = join(this.options.scripts, "boot.sh");
-    const boot = await Boot.start({ places, script, name: this.options.name, group, network: network.namespace });
+    const boot = await Boot.start({
+      places,
+      script: join(this.options.scripts, "boot.sh"),
+      name: this.options.name,
+      group,
+      network: network.namespace,
+      hardware: hardwarePlaces(this.hardware).map((folder) => ({ folder, path: PLACES[folder] })),
+    });
     this.boot = boot;
     this.down = boot.ended.then((ending) => this.off(ending));
     boot.whenGoing((stage) => this.letGo(boot, stage));

@@ -24,7 +24,9 @@ export interface HostProcess {
 export interface Inventory {
   /** Type of each virtual function. */
   readonly types: Readonly<Record<string, number>>;
-  /** Command lines of the processes that hold VFIO nodes, by function. */
+  /** Carrier and type of each mdev, by uuid. */
+  readonly mdevs: Readonly<Record<string, string>>;
+  /** Command lines of the processes that hold VFIO nodes, by function or mdev. */
   readonly holders: Readonly<Record<string, readonly string[]>>;
   readonly marks: Readonly<Record<string, string>>;
   /** Command lines, sorted; without those of connections and of commands that we run there. */
@@ -49,14 +51,21 @@ export async function inventory(host: Host): Promise<Inventory> {
     }
   }
   const marks: Record<string, string> = {};
-  for (const name of await names(outside(host, "/run/vgpu/vf"))) {
-    marks[name] = (await readFile(outside(host, join("/run/vgpu/vf", name)), "utf8").catch(() => "")).trim();
+  for (const folder of ["/run/vgpu/vf", "/run/vgpu/mdev"]) {
+    for (const name of await names(outside(host, folder)))
+      marks[name] = (await readFile(outside(host, join(folder, name)), "utf8").catch(() => "")).trim();
   }
   const units = await host.inside("systemctl", "list-units", "--all", "--plain", "--no-legend", "--full");
   return {
     types: Object.fromEntries(host.hardware.functions.map((vf) => [vf.address, vf.typeId])),
+    mdevs: Object.fromEntries(
+      [...(host.hardware.mdevs?.byUuid.values() ?? [])].map(({ address, carrier, typeId }) => [
+        address,
+        `${carrier.address} ${typeId}`,
+      ]),
+    ),
     holders: Object.fromEntries(
-      host.hardware.functions.flatMap((vf) => {
+      host.hardware.devices().flatMap((vf) => {
         const holders = vf.holders().map((handle) => commandOf(handle.pid));
         return holders.length > 0 ? [[vf.address, holders]] : [];
       }),

@@ -1,11 +1,11 @@
-import { foreignHold, foreignRelease, foreignType } from "./foreign";
+import { foreignCreate, foreignHold, foreignRelease, foreignRemove, foreignType } from "./foreign";
 import type { Host } from "./host";
 import { type HostProcess, hostProcesses, type Inventory, inventory } from "./inventory";
 import type { SizeMode } from "./model/card";
 import { endPlugin } from "./model/driver";
 import type { FaultRule } from "./model/faults";
 import type { WriteAttempt } from "./model/log";
-import type { NodeKind, VirtualFunction } from "./model/vf";
+import type { NodeKind, VfioDevice, VirtualFunction } from "./model/vf";
 import type { NetworkMode } from "./network";
 import type { Violation } from "./observer";
 
@@ -23,8 +23,29 @@ async function change(
   what: Partial<Pick<VirtualFunction, "present" | "attributes" | "bound">>,
 ) {
   Object.assign(functionAt(host, address), what);
+  const { hardware } = host;
+  const there = new Set(hardware.carriers().map((carrier) => carrier.address));
+  hardware.mdevs?.drop(({ carrier }) => !there.has(carrier.address));
   await host.fuse.forgetGone();
 }
+
+export interface DeviceStatus {
+  readonly address: string;
+  readonly typeId: number;
+  readonly plugin: string;
+  readonly holders: readonly { readonly pid: number; readonly node: string }[];
+  readonly groupNode: string;
+  readonly deviceNode: string;
+}
+
+const deviceStatus = (device: VfioDevice): DeviceStatus => ({
+  address: device.address,
+  typeId: device.typeId,
+  plugin: device.plugin,
+  holders: device.holders().map(({ pid, node }) => ({ pid, node })),
+  groupNode: `/dev/vfio/${device.iommuGroup}`,
+  deviceNode: `/dev/vfio/devices/vfio${device.vfioDevice}`,
+});
 
 export interface HostStatus {
   readonly name: string;
@@ -51,15 +72,9 @@ export interface HostStatus {
     readonly numaNode: number;
     readonly mode: SizeMode;
     readonly freeMiB: number;
-    readonly functions: readonly {
-      readonly address: string;
-      readonly typeId: number;
-      readonly present: boolean;
-      readonly plugin: string;
-      readonly holders: readonly { readonly pid: number; readonly node: string }[];
-      readonly groupNode: string;
-      readonly deviceNode: string;
-    }[];
+    readonly functions: readonly (DeviceStatus & { readonly present: boolean })[];
+    /** Their address is their uuid. */
+    readonly mdevs: readonly (DeviceStatus & { readonly carrier: string })[];
   }[];
 }
 
@@ -86,15 +101,10 @@ function status(host: Host): HostStatus {
       numaNode: card.numaNode,
       mode: card.mode,
       freeMiB: card.remainingMiB(),
-      functions: card.functions.map((vf) => ({
-        address: vf.address,
-        typeId: vf.typeId,
-        present: vf.present,
-        plugin: vf.plugin,
-        holders: vf.holders().map(({ pid, node }) => ({ pid, node })),
-        groupNode: `/dev/vfio/${vf.iommuGroup}`,
-        deviceNode: `/dev/vfio/devices/vfio${vf.vfioDevice}`,
-      })),
+      functions: card.functions.map((vf) => ({ ...deviceStatus(vf), present: vf.present })),
+      mdevs: [...(hardware.mdevs?.byUuid.values() ?? [])]
+        .filter((mdev) => mdev.card === card)
+        .map((mdev) => ({ ...deviceStatus(mdev), carrier: mdev.carrier.address })),
     })),
   };
 }
@@ -133,7 +143,7 @@ export const METHODS = {
       host.hardware.lingerMs = value;
       return;
     }
-    const one = functionAt(host, vf);
+    const one = host.hardware.deviceAt(vf) ?? functionAt(host, vf);
     one.lingerMs = value;
     if (value === 0) endPlugin(one);
   },
@@ -147,6 +157,9 @@ export const METHODS = {
   },
 
   foreignType: (host: Host, { vf, type }: { vf: string; type: number }) => foreignType(host, vf, type),
+  foreignCreate: (host: Host, { carrier, type, uuid }: { carrier: string; type: number; uuid: string }) =>
+    foreignCreate(host, carrier, type, uuid),
+  foreignRemove: (host: Host, { uuid }: { uuid: string }) => foreignRemove(host, uuid),
   foreignHold: (host: Host, { vf, node }: { vf: string; node: NodeKind }) => foreignHold(host, vf, node),
   foreignRelease: (host: Host, { vf }: { vf?: string } = {}) => foreignRelease(host, vf),
 
@@ -155,7 +168,7 @@ export const METHODS = {
   violations: (host: Host): Violation[] => host.observer.violations,
   /** A test has seen them and expected them. */
   forgetViolations: (host: Host) => void host.observer.violations.splice(0),
-  /** The next write to the function needs neither claim nor mark: a person asked for it. */
+  /** The next write to the function or mdev needs neither claim nor mark: a person asked for it. */
   permit: (host: Host, { vf }: { vf: string }) => void host.observer.permitted.add(vf),
 
   network: (host: Host, { mode }: { mode: NetworkMode }) => host.network.setMode(mode),

@@ -2,12 +2,13 @@ import { existsSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { join } from "node:path";
 import type { Host } from "./host";
 import type { WriteAttempt } from "./model/log";
-import type { VirtualFunction } from "./model/vf";
+import type { VfioDevice } from "./model/vf";
 import { commandOf } from "./procfs";
 
 /** An invariant that did not hold at one attempt to write a type. */
 export interface Violation {
   readonly rule: "S1" | "S2" | "S3";
+  /** Virtual function, or uuid of an mdev. */
   readonly vf: string;
   readonly value: string;
   readonly time: string;
@@ -17,9 +18,21 @@ export interface Violation {
   readonly text: string;
 }
 
+interface Target {
+  /** Virtual function, or uuid of an mdev. */
+  readonly name: string;
+  /** Undefined when it is still to be made. */
+  readonly device: VfioDevice | undefined;
+  /** Type that it shall get; undefined when it shall lose the one it has. */
+  readonly assigns: number | undefined;
+  /** Its mark, below the product's run folder. */
+  readonly mark: string;
+}
+
 interface Claim {
   readonly instance: string;
-  readonly vf: string;
+  /** Address of the virtual function, or uuid of the mdev. */
+  readonly name: string;
   readonly typeId: number;
   /** Made in this boot and on this machine. */
   readonly current: boolean;
@@ -31,43 +44,55 @@ interface Claim {
  */
 export class Observer {
   readonly violations: Violation[] = [];
-  /** Functions on which the next write needs no claim: a person has asked for it. */
+  /** Functions and mdevs on which the next write needs no claim: a person has asked for it. */
   readonly permitted = new Set<string>();
 
   constructor(private readonly host: Host) {}
 
   look(attempt: WriteAttempt): void {
-    const vf = this.host.hardware.functionAt(attempt.vf);
     const { boot } = this.host;
-    if (!vf || !boot || !attempt.path.endsWith("/current_vgpu_type")) return;
-    const claims = this.claims(boot.bootId).filter((claim) => claim.vf === vf.address);
-    const owner = claims.find((claim) => claim.current)?.instance;
-    if (owner !== undefined) attempt.instance = owner;
+    const target = boot && this.targetOf(attempt);
+    if (!target) return;
+    const claims = this.claims(boot.bootId).filter((claim) => claim.name === target.name);
+    const current = claims.filter((claim) => claim.current);
+    const [owner] = current;
+    if (owner) attempt.instance = owner.instance;
     if (attempt.caller.foreign) return;
 
     const found = (rule: Violation["rule"], text: string) => {
       const { value, time, seq, caller } = attempt;
-      this.violations.push({ rule, vf: vf.address, value, time, seq, by: caller.command ?? "", text });
+      this.violations.push({ rule, vf: target.name, value, time, seq, by: caller.command ?? "", text });
     };
-    const user = this.userOf(vf, claims);
+    const user = target.device && this.userOf(target.device, claims);
     if (user) found("S1", `written while ${user}`);
-
-    const current = claims.filter((claim) => claim.current);
-    const assigns = Number(attempt.value) !== 0;
-    if (assigns && current.length > 1) {
+    if (target.assigns !== undefined && current.length > 1) {
       found("S2", `claimed by ${current.map(({ instance }) => instance).join(" and ")}`);
     }
-    if (this.permitted.delete(vf.address)) return;
-    if (assigns && !current.some(({ typeId }) => String(typeId) === attempt.value)) {
-      found("S3", `type ${attempt.value} is written and no record on the disk claims it`);
+    if (this.permitted.delete(target.name)) return;
+    if (target.assigns !== undefined && !current.some(({ typeId }) => typeId === target.assigns)) {
+      found("S3", `type ${target.assigns} is written and no record on the disk claims it`);
     }
-    if (!assigns && current.length === 0 && !this.marked(vf)) {
+    if (target.assigns === undefined && current.length === 0 && !this.isMarked(target.mark)) {
       found("S3", "cleared, though no record of this boot claims it and no mark says that it is ours");
     }
   }
 
+  /** What an attempt is about; undefined when it neither assigns nor clears a vGPU. */
+  private targetOf({ path, vf, value }: WriteAttempt): Target | undefined {
+    const { hardware } = this.host;
+    if (path.endsWith("/nvidia/current_vgpu_type")) {
+      const assigns = Number(value) === 0 ? undefined : Number(value);
+      return { name: vf, device: hardware.functionAt(vf), assigns, mark: `vf/${vf}` };
+    }
+    const typeId = /\/mdev_supported_types\/nvidia-(\d+)\/create$/.exec(path)?.[1];
+    const uuid = typeId ? value.toLowerCase() : /\/mdev\/devices\/([^/]+)\/remove$/.exec(path)?.[1];
+    if (!uuid) return undefined;
+    const assigns = typeId ? Number(typeId) : undefined;
+    return { name: uuid, device: hardware.mdevs?.byUuid.get(uuid), assigns, mark: `mdev/${uuid}` };
+  }
+
   /** Who uses the device now; undefined when nobody does. */
-  private userOf(vf: VirtualFunction, claims: readonly Claim[]): string | undefined {
+  private userOf(vf: VfioDevice, claims: readonly Claim[]): string | undefined {
     for (const { pid, node } of vf.holders()) {
       const holder = this.hasOpen(vf, pid) ?? this.anybodyWith(vf);
       // The kernel tells of a last close a little after it: a handle that no process has any more is none.
@@ -77,11 +102,11 @@ export class Observer {
     return unit && `${unit} runs QEMU with it`;
   }
 
-  private nodePaths(vf: VirtualFunction): string[] {
+  private nodePaths(vf: VfioDevice): string[] {
     return [`/dev/vfio/${vf.iommuGroup}`, `/dev/vfio/devices/vfio${vf.vfioDevice}`];
   }
 
-  private hasOpen(vf: VirtualFunction, pid: number): number | undefined {
+  private hasOpen(vf: VfioDevice, pid: number): number | undefined {
     const paths = this.nodePaths(vf);
     for (const task of list(`/proc/${pid}/task`)) {
       const folder = `/proc/${pid}/task/${task}/fd`;
@@ -90,12 +115,12 @@ export class Observer {
     return undefined;
   }
 
-  private anybodyWith(vf: VirtualFunction): number | undefined {
+  private anybodyWith(vf: VfioDevice): number | undefined {
     return this.host.processes().find((pid) => this.hasOpen(vf, pid) !== undefined);
   }
 
   /** A VM's unit in which QEMU lives with the device, or whose leader is a zombie with live threads. */
-  private liveUnit(vf: VirtualFunction, claims: readonly Claim[]): string | undefined {
+  private liveUnit(vf: VfioDevice, claims: readonly Claim[]): string | undefined {
     const slice = join(this.host.group.path, "vgpu.slice");
     return list(slice).find((unit) => {
       const instance = /^vgpu-vm-(.+)\.service$/.exec(unit)?.[1];
@@ -110,8 +135,8 @@ export class Observer {
     });
   }
 
-  private marked(vf: VirtualFunction): boolean {
-    return existsSync(`/proc/${this.host.boot?.pid}/root/run/vgpu/vf/${vf.address}`);
+  private isMarked(mark: string): boolean {
+    return existsSync(`/proc/${this.host.boot?.pid}/root/run/vgpu/${mark}`);
   }
 
   /** What the readable records on the host's disk claim. */
@@ -125,15 +150,21 @@ export class Observer {
         const record = parse(textOf(join(folder, instance, "record.json")));
         const claim = record?.claim;
         if (!claim?.vf) return [];
+        const name = claim.mdevUuid || claim.vf;
         const current = claim.bootId === bootId && record?.machineId === machineId;
-        return [{ instance, vf: claim.vf, typeId: Number(claim.typeId), current }];
+        return [{ instance, name, typeId: Number(claim.typeId), current }];
       });
   }
 }
 
 interface RecordText {
   readonly machineId?: string;
-  readonly claim?: { readonly vf?: string; readonly typeId?: number; readonly bootId?: string } | null;
+  readonly claim?: {
+    readonly vf?: string;
+    readonly mdevUuid?: string;
+    readonly typeId?: number;
+    readonly bootId?: string;
+  } | null;
 }
 
 function parse(text: string): RecordText | undefined {

@@ -11,7 +11,9 @@ export interface StartOptions {
   readonly name?: string;
   /** Number of cards; default 2. */
   readonly gpus?: number;
-  /** Virtual functions of each card; default 4. */
+  /** How the driver hands out vGPUs; default `vendor-vfio`. */
+  readonly framework?: "vendor-vfio" | "mdev";
+  /** Virtual functions of each card; default 4. With mdev and 0 the cards themselves carry the mdevs. */
   readonly vfs?: number;
   /**
    * Models of the cards, used in turn: names of built-in ones (`l40s`, `rtx6000ada`, `a16`; one text may hold several,
@@ -36,7 +38,7 @@ export interface StartOptions {
 
 /** `here` is the folder of this file in the sources. */
 export function toHostOptions(options: StartOptions, here: string): HostOptions {
-  const { gpus, vfs, cdev, lingerMs = 0, catalog } = options;
+  const { gpus, vfs, framework, cdev, lingerMs = 0, catalog } = options;
   const name = options.name ?? `sim-${randomBytes(4).toString("hex")}`;
   if (!/^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$/.test(name)) throw new Error(`not a name for a host: ${name}`);
   return {
@@ -45,6 +47,7 @@ export function toHostOptions(options: StartOptions, here: string): HostOptions 
       ...(gpus !== undefined && { gpus }),
       ...(vfs !== undefined && { vfs }),
       ...(cdev !== undefined && { cdev }),
+      ...(framework !== undefined && { framework }),
       ...(catalog !== undefined && { models: models(catalog) }),
       mode: options.mixed ? "mixed-size" : "equal-size",
       lingerMs,

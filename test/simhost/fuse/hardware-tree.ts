@@ -7,7 +7,8 @@ import { PLACES, placesOf, placeTree, walk } from "../model/tree";
 import type { OpenFile, ServedEntry, ServedTree } from "./server";
 
 type Place = keyof typeof PLACES;
-const isPlace = (name: string | undefined): name is Place => name !== undefined && Object.hasOwn(PLACES, name);
+const isPlace = (hardware: Hardware, name: string | undefined): name is Place =>
+  placesOf(hardware).some((place) => place === name);
 
 const NOTHING_OPEN: OpenFile = { read: async () => "", write: async () => {}, release: () => {} };
 
@@ -15,7 +16,7 @@ const NOTHING_OPEN: OpenFile = { read: async () => "", write: async () => {}, re
 export function hardwareTree(hardware: Hardware, describe: (pid: number) => Caller): ServedTree {
   const node = (path: string): Node | undefined => {
     const [place, ...names] = path.split("/").filter(Boolean);
-    return isPlace(place) && placesOf(hardware).includes(place) ? walk(placeTree(hardware, place), names) : undefined;
+    return isPlace(hardware, place) ? walk(placeTree(hardware, place), names) : undefined;
   };
   const existing = (path: string): Node => {
     const found = node(path);
@@ -37,7 +38,7 @@ export function hardwareTree(hardware: Hardware, describe: (pid: number) => Call
       if (found.kind !== "link") throw new DriverError("EINVAL", path);
       return found.target;
     },
-    open: (path, flags, pid) => openEntry(hardware, describe, existing(path), hostPath(path), flags, pid),
+    open: (path, flags, pid) => openEntry(hardware, describe, existing(path), hostPath(hardware, path), flags, pid),
   };
 }
 
@@ -77,7 +78,7 @@ function entry(node: Node): ServedEntry {
   }
 }
 
-function hostPath(path: string): string {
+function hostPath(hardware: Hardware, path: string): string {
   const [place, ...names] = path.split("/").filter(Boolean);
-  return isPlace(place) ? [PLACES[place], ...names].join("/") : path;
+  return isPlace(hardware, place) ? [PLACES[place], ...names].join("/") : path;
 }

@@ -19,7 +19,6 @@ export function placesOf({ mdevs }: Hardware): (keyof typeof PLACES)[] {
 
 /** As on a real host the entries of the bus are links; here to a hidden folder beside them. */
 const DEVICES = ".devices";
-const TO_DEVICES = `../../pci/devices/${DEVICES}`;
 
 /** The tree of one place. */
 export function placeTree(hardware: Hardware, place: keyof typeof PLACES): Folder {
@@ -29,15 +28,21 @@ export function placeTree(hardware: Hardware, place: keyof typeof PLACES): Folde
     case "vfio":
       return vfioTree(hardware);
     case "mdev":
-      return links(hardware.devices().map((one) => [one.address, homeOf(hardware, one.address)]));
+      return links(
+        `../../pci/devices/${DEVICES}`,
+        hardware.devices().map((one) => [one.address, homeOf(hardware, one.address)]),
+      );
     case "mdevBus":
-      return links(hardware.carriers().map(({ address }) => [address, address]));
+      return links(
+        `../../bus/pci/devices/${DEVICES}`,
+        hardware.carriers().map(({ address }) => [address, address]),
+      );
   }
 }
 
 /** Both folders of the mdev bus hold links into the folders of PCI devices. */
-const links = (list: readonly (readonly [name: string, home: string])[]): Folder =>
-  folder(Object.fromEntries(list.map(([name, home]) => [name, link(`${TO_DEVICES}/${home}`)])));
+const links = (way: string, list: readonly (readonly [name: string, home: string])[]): Folder =>
+  folder(Object.fromEntries(list.map(([name, home]) => [name, link(`${way}/${home}`)])));
 
 const homeOf = (hardware: Hardware, uuid: string) => `${hardware.mdevs?.byUuid.get(uuid)?.carrier.address}/${uuid}`;
 

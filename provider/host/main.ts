@@ -79,18 +79,25 @@ async function storeFor(request: Request): Promise<Identity | undefined> {
 
 /** Runs one request and says how it ended. */
 async function answer(request: Request, voice: Omit<Voice, "warn">): Promise<Result> {
-  const warnings: string[] = [];
+  const warnings = new Set<string>();
   let host: Host | undefined;
   try {
     const identity = await storeFor(request);
-    host = await openHost(request.verb, identity, { ...voice, warn: (text) => warnings.push(text) });
+    host = await openHost(request.verb, identity, { ...voice, warn: (text) => warnings.add(text) });
     const value = await runVerb(host, request);
-    return { type: "result", ok: true, storeId: host.storeId, machineId: host.machineId, warnings, value };
+    return {
+      type: "result",
+      ok: true,
+      storeId: host.storeId,
+      machineId: host.machineId,
+      warnings: [...warnings],
+      value,
+    };
   } catch (error) {
     const incarnation = "incarnation" in request ? request.incarnation : undefined;
     const view = host && "instance" in request ? await safeView(host, request.instance, incarnation) : null;
     const from = host && { storeId: host.storeId, machineId: host.machineId };
-    return { type: "result", ok: false, ...from, warnings, error: toShape(error), view };
+    return { type: "result", ok: false, ...from, warnings: [...warnings], error: toShape(error), view };
   }
 }
 

@@ -1,0 +1,116 @@
+import { expect, test } from "vitest";
+import type { Report } from "../../provider/host/lifecycle/reconcile";
+import { requires } from "../requirements";
+import { SimHost } from "../simhost/simhost";
+import { HostProgram, until } from "./program";
+
+const VF = "0000:01:00.4";
+const CARD = "0000:01:00.0";
+const TYPE = 1152;
+
+requires(
+  "root",
+  "fuse",
+  "qemu",
+  "setup",
+)("mdev on a real system", () => {
+  /** Makes and removes, as `file device result`. */
+  const writes = async (host: SimHost) =>
+    (await host.writes())
+      .filter(({ caller }) => !caller.foreign)
+      .map(({ path, vf, result }) => `${path.split("/").at(-1)} ${vf} ${result}`);
+
+  test("A-04 Q-01 J-01 an mdev is made for a VM, QEMU has it open, and it is removed after the VM has gone", async () => {
+    await using host = await SimHost.start({ framework: "mdev" });
+    const program = await HostProgram.on(host);
+    expect(await program.create("vm-1")).toMatchObject({
+      ok: true,
+      value: { instance: { framework: "mdev", vfAddress: VF, gpuAddress: CARD, typeId: TYPE, state: "running" } },
+    });
+    const { claim } = await program.record("vm-1");
+    const uuid = claim?.mdevUuid ?? "";
+    expect(claim).toMatchObject({ framework: "mdev", devicePath: `/sys/bus/mdev/devices/${uuid}`, typeId: TYPE });
+    const running = await host.inventory();
+    expect(running.mdevs).toEqual({ [uuid]: `${VF} ${TYPE}` });
+    expect(JSON.parse(running.marks[uuid] ?? "")).toMatchObject({ instance: "vm-1", typeId: TYPE, vf: VF });
+    expect(running.holders[uuid]?.join()).toMatch(new RegExp(`qemu-system-x86_64 .*${uuid}`));
+
+    expect(await program.ask("stop", { instance: "vm-1" })).toMatchObject({
+      ok: true,
+      value: { instance: { state: "stopped", mdevUuid: "", cleanupPending: false } },
+    });
+    expect((await host.inventory()).mdevs).toEqual({});
+    expect(await program.ask("start", { instance: "vm-1" })).toMatchObject({ ok: true });
+    const second = (await program.record("vm-1")).claim?.mdevUuid ?? "";
+    expect([second === uuid, Object.keys((await host.inventory()).mdevs)]).toEqual([false, [second]]);
+
+    // A record that nobody can read is no reason to keep an mdev.
+    await host.exec([
+      "/bin/sh",
+      "-c",
+      "mkdir /var/lib/vgpu/instances/broken; echo { > /var/lib/vgpu/instances/broken/record.json",
+    ]);
+    expect(await program.ask("delete", { instance: "vm-1" })).toMatchObject({ ok: true });
+    const { mdevs, marks, holders } = await host.inventory();
+    expect([mdevs, marks, holders]).toEqual([{}, {}, {}]);
+    expect(await writes(host)).toEqual([`create ${VF} ok`, `remove ${VF} ok`, `create ${VF} ok`, `remove ${VF} ok`]);
+  });
+
+  test("I-02 J-03 J-04 K-06 what is held or refused stays and is told, reconcile removes what nobody claims", async () => {
+    await using host = await SimHost.start({ framework: "mdev", gpus: 1, vfs: 0 });
+    const program = await HostProgram.on(host);
+    const settings = { accelerator: "tcg", releaseWaitMs: 300, graceMs: 0 };
+    await host.exec(["/bin/sh", "-c", "cat > /etc/vgpu/config.json"], { input: JSON.stringify(settings) });
+    const uuids: string[] = [];
+    for (const id of ["lost", "held"]) {
+      expect(await program.create(id)).toMatchObject({ ok: true, value: { instance: { vfAddress: CARD } } });
+      uuids.push((await program.record(id)).claim?.mdevUuid ?? "");
+      await host.exec(["systemctl", "kill", "--signal=SIGKILL", `vgpu-vm-${id}`]);
+      await until(`the unit of ${id} is gone`, async () => (await program.pidOf(id)) === 0);
+    }
+    const [lost = "", held = ""] = uuids;
+    await host.exec(["rm", "-r", "/var/lib/vgpu/instances/lost"]);
+    await host.exec([
+      "/bin/sh",
+      "-c",
+      "mkdir /var/lib/vgpu/instances/broken; echo { > /var/lib/vgpu/instances/broken/record.json",
+    ]);
+    await host.control.call("foreignHold", { vf: held, node: "cdev" });
+    const refused = await program.ask("delete", { instance: "held" });
+    expect(refused).toMatchObject({
+      ok: false,
+      error: { code: "vgpu_cleanup_pending", cause: { code: "device_busy", message: expect.stringContaining(held) } },
+    });
+
+    const pass = await program.ask("reconcile", {});
+    expect(pass).toMatchObject({ ok: true, code: 69, value: { vendorDone: false } });
+    expect((pass.ok ? (pass.value as Report) : undefined)?.findings).toContainEqual(
+      expect.objectContaining({ about: `mdev ${lost} on ${CARD}`, kind: "done" }),
+    );
+    expect(Object.keys((await host.inventory()).mdevs)).toEqual([held]);
+
+    await host.control.call("foreignRelease", {});
+    await program.ask("reconcile", {});
+    expect((await host.inventory()).mdevs).toEqual({});
+    expect(await program.ask("delete", { instance: "held" })).toMatchObject({ ok: true });
+    expect(await writes(host)).toEqual([
+      `create ${CARD} ok`,
+      `create ${CARD} ok`,
+      `remove ${CARD} ok`,
+      `remove ${CARD} ok`,
+    ]);
+  });
+
+  test("K-18 N-05 after a reboot no mdev is left, and what is desired runs on a new one", async () => {
+    await using host = await SimHost.start({ framework: "mdev", gpus: 1, vfs: 2 });
+    const program = await HostProgram.on(host);
+    await program.create("vm-1");
+    const before = (await program.record("vm-1")).claim?.mdevUuid;
+    await host.reboot();
+    await until("the VM runs again", async () => (await program.pidOf("vm-1")) > 0, 60_000);
+    await until("its record is complete", async () => ((await program.record("vm-1")).vmm?.pid ?? 0) > 0, 60_000);
+    const after = (await program.record("vm-1")).claim?.mdevUuid ?? "";
+    expect(after).not.toBe(before);
+    expect(Object.keys((await host.inventory()).mdevs)).toEqual([after]);
+  });
+});

@@ -1,3 +1,4 @@
+import type { OpenFiles } from "./devices/handles";
 import type { World } from "./world/world";
 
 /** Settings of `/etc/vgpu/config.json`; each has a default. Times are in milliseconds. */
@@ -36,6 +37,11 @@ export interface Host extends World {
   warn(text: string): void;
   /** A sentence for whoever watches. */
   progress(text: string): void;
+  /**
+   * What all processes have open, looked at once for all that one pass releases. Only what a release looks at first: right before a
+   * write it looks for itself.
+   */
+  readonly opened?: () => Promise<OpenFiles>;
   /** Whether the requester was heard of lately; nothing new is claimed for one that was not. */
   requesterAlive(): boolean;
 }

@@ -24,68 +24,92 @@ export interface Subject {
 export const subjectOf = (vf: string): Subject => ({ name: vf, folder: `${PCI}/${vf}`, written: [typeFileOf(vf)] });
 
 interface Target {
-  readonly name: string;
   readonly path: string;
   readonly role: "holder" | "writer";
   readonly facts: FileFacts;
+}
+
+/** What a release looks at first: who has one device open. Where many are released one after the other, they share one look. */
+export async function firstLook(host: Host, subject: Subject): Promise<Handles> {
+  const found = await scanSubjects(host, [subject], await host.opened?.());
+  return found.get(subject.name) ?? { holders: [], writers: [], unreadable: ["not looked at"] };
 }
 
 /** Who has virtual functions open, by their addresses. */
 export const scanHandles = (host: Host, vfs: readonly string[]): Promise<Map<string, Handles>> =>
   scanSubjects(host, vfs.map(subjectOf));
 
-/**
- * Looks through the open files of every task of every process, once, for several devices. Threads are asked too: one may outlive
- * the leader of its group and keep the device. Names say nothing, only device and inode numbers do.
- */
-export async function scanSubjects(host: Host, subjects: readonly Subject[]): Promise<Map<string, Handles>> {
-  const found = new Map(subjects.map(({ name }) => [name, { holders: [], writers: [], unreadable: [] } as Mutable]));
-  const targets: Target[] = [];
+/** Who has several devices open; without `opened`, by a look at all processes now. */
+export async function scanSubjects(
+  host: Host,
+  subjects: readonly Subject[],
+  opened?: OpenFiles,
+): Promise<Map<string, Handles>> {
+  const found = new Map<string, Handles>();
+  const targets = new Map<string, Target[] | { readonly unreadable: string }>();
+  // Before the look: a node that comes later can be open in no process of it.
   for (const subject of subjects) {
     try {
-      targets.push(...(await targetsOf(host, subject)));
+      targets.set(subject.name, await targetsOf(host, subject));
     } catch (error) {
-      found.get(subject.name)?.unreadable.push(`the nodes of ${subject.name}: ${textOf(error)}`);
+      targets.set(subject.name, { unreadable: `the nodes of ${subject.name}: ${textOf(error)}` });
     }
   }
-  const everywhere = (text: string) => {
-    for (const one of found.values()) one.unreadable.push(text);
-  };
-  for (const pid of await host.processes.list()) {
-    try {
-      for (const tid of (await host.processes.tasks(pid)) ?? []) {
-        for (const open of (await host.processes.open(pid, tid)) ?? []) {
-          for (const target of targets) {
-            if (!isSame(open, target.facts)) continue;
-            found
-              .get(target.name)
-              ?.[target.role === "holder" ? "holders" : "writers"].push(`pid ${pid} (${target.path})`);
-          }
-        }
-      }
-    } catch (error) {
-      everywhere(`pid ${pid}: ${textOf(error)}`);
-    }
+  const { holdersOf, unreadable } = opened ?? (await lookAtOpenFiles(host));
+  for (const [name, seen] of targets) {
+    const known = "unreadable" in seen ? [] : seen;
+    const those = (role: Target["role"]) =>
+      known
+        .filter((target) => target.role === role)
+        .flatMap(({ path, facts }) => holdersOf(facts).map((pid) => `pid ${pid} (${path})`));
+    const missed = "unreadable" in seen ? [seen.unreadable] : [];
+    found.set(name, { holders: those("holder"), writers: those("writer"), unreadable: [...missed, ...unreadable] });
   }
   return found;
 }
 
-interface Mutable {
-  readonly holders: string[];
-  readonly writers: string[];
-  readonly unreadable: string[];
+/** What all tasks have open, as seen in one look. */
+export interface OpenFiles {
+  /** Processes that have a file open. */
+  holdersOf(file: FileFacts): readonly number[];
+  /** What could not be looked at. */
+  readonly unreadable: readonly string[];
+}
+
+/**
+ * Looks through the open files of every task of every process, once. Threads are asked too: one may outlive the leader of its group
+ * and keep the device. Names say nothing, only device and inode numbers do.
+ */
+export async function lookAtOpenFiles(host: Host): Promise<OpenFiles> {
+  const pids = new Map<string, Set<number>>();
+  const unreadable: string[] = [];
+  const note = (key: string, pid: number) => pids.set(key, (pids.get(key) ?? new Set()).add(pid));
+  for (const pid of await host.processes.list()) {
+    try {
+      for (const tid of (await host.processes.tasks(pid)) ?? [])
+        for (const open of (await host.processes.open(pid, tid)) ?? []) note(keyOf(open), pid);
+    } catch (error) {
+      unreadable.push(`pid ${pid}: ${textOf(error)}`);
+    }
+  }
+  return { holdersOf: (file) => [...(pids.get(keyOf(file)) ?? [])], unreadable };
+}
+
+/** Character devices of one number are one device, whatever node they were opened by. */
+function keyOf({ kind, node, device, inode }: FileFacts): string {
+  return kind === "character" ? `character ${node}` : `${device} ${inode}`;
 }
 
 /** Both kinds of VFIO node, and the files that are written. */
-async function targetsOf(host: Host, { name, folder, written }: Subject): Promise<Target[]> {
+async function targetsOf(host: Host, { folder, written }: Subject): Promise<Target[]> {
   const targets: Target[] = [];
   for (const path of await vfioNodes(host, folder)) {
     const facts = await factsIfThere(host, path);
-    if (facts) targets.push({ name, path, role: "holder", facts });
+    if (facts) targets.push({ path, role: "holder", facts });
   }
   for (const path of written) {
     const facts = await factsIfThere(host, path);
-    if (facts) targets.push({ name, path, role: "writer", facts });
+    if (facts) targets.push({ path, role: "writer", facts });
   }
   return targets;
 }
@@ -122,11 +146,6 @@ async function factsIfThere(host: Host, path: string): Promise<FileFacts | undef
   }
 }
 
-function isSame(one: FileFacts, other: FileFacts): boolean {
-  if (one.kind === "character" && other.kind === "character") return one.node === other.node;
-  return one.device === other.device && one.inode === other.inode;
-}
-
 /** Why a virtual function counts as in use, or undefined when nothing holds it. */
 export function useOf(handles: Handles): string | undefined {
   if (handles.holders.length > 0) return `held open by ${[...new Set(handles.holders)].join(", ")}`;
@@ -135,7 +154,7 @@ export function useOf(handles: Handles): string | undefined {
   return undefined;
 }
 
-/** Why a device is in use, or undefined. */
+/** Why a device is in use, or undefined: looked at now, for a write comes next. */
 export async function inUse(host: Host, subject: Subject): Promise<string | undefined> {
   const handles = (await scanSubjects(host, [subject])).get(subject.name);
   if (!handles) return "not looked at";

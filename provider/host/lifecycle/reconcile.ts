@@ -1,11 +1,13 @@
 import { toShape, VgpuError } from "../../protocol/errors";
+import { unitName } from "../../protocol/names";
 import type { InstanceRecord } from "../../protocol/record";
 import { nameOf } from "../devices/device";
 import type { Card } from "../devices/discovery";
 import { claimedDevice } from "../devices/frameworks";
+import { lookAtOpenFiles } from "../devices/handles";
 import type { Host } from "../host";
 import { instanceLock } from "../store/locks";
-import { type Found, findRecord, findRecords, namesInStore, saveRecord, tidyFolder } from "../store/records";
+import { type Found, findRecord, findRecords, saveRecord, tidyFolder, untidyNames } from "../store/records";
 import { requireQemu } from "../vmm/boot";
 import { removeUnusedBases } from "../vmm/disk";
 import { type Held, textOf } from "../world/world";
@@ -38,7 +40,8 @@ export type Note = (about: string, kind: Finding["kind"], text: string) => void;
 export async function reconcileHost(asked: Host): Promise<Report> {
   await requireUp(asked);
   // One try a pass: the next pass is its retry, and no busy device keeps the others waiting.
-  const host = { ...asked, settings: { ...asked.settings, releaseWaitMs: 0 } };
+  const opened = once(() => lookAtOpenFiles(asked));
+  const host: Host = { ...asked, opened, settings: { ...asked.settings, releaseWaitMs: 0 } };
   const findings: Finding[] = [];
   const note: Note = (about, kind, text) => findings.push({ about, kind, text });
   const records = await findRecords(host.files);
@@ -47,20 +50,44 @@ export async function reconcileHost(asked: Host): Promise<Report> {
   // What an unreadable record claims is unknown, so no virtual function may be touched. An mdev is nobody else's.
   const cards = await look(host, note);
   const vendorDone = broken.length === 0 && cards !== undefined;
-  for (const { id } of records) {
-    await withInstance(host, id, note, async (record) => {
+  const settled = new Set<string>();
+  for (const found of records) {
+    if (await isAtRest(host, found)) continue;
+    settled.add(found.id);
+    await withInstance(host, found.id, note, async (record) => {
       if (vendorDone || record.claim?.framework === "mdev") await settle(host, record, note);
     });
   }
-  await sweepMdevs(host, note);
+  await sweepMdevs(host, records, note);
   if (!cards || !vendorDone) return { findings, vendorDone };
-  await sweepVfs(host, note);
+  await sweepVfs(host, { records, cards }, note);
   await tidyStore(host, note);
-  for (const { id } of records) {
-    if (await host.units.stopping()) break;
+  for (const { id, ...found } of records) {
+    if (found.kind !== "record" || !isToRun(found.record)) continue;
+    if (found.record.claim && !settled.has(id)) continue;
     await withInstance(host, id, note, (record, lock) => startIfDue(host, record, { lock, note, cards }));
   }
   return { findings, vendorDone };
+}
+
+function once<T>(work: () => Promise<T>): () => Promise<T> {
+  let done: Promise<T> | undefined;
+  return () => {
+    done ??= work();
+    return done;
+  };
+}
+
+/**
+ * Whether there is positively nothing to release, as far as can be seen without the instance's lock. What changes meanwhile is for the
+ * next pass; so a pass over many VMs that run takes no lock and asks systemd nothing.
+ */
+async function isAtRest(host: Host, found: Found): Promise<boolean> {
+  if (found.kind !== "record" || found.record.machineId !== host.machineId || found.record.cleanup) return false;
+  const { id, claim, phase, retained } = found.record;
+  if (!claim) return phase === "complete" || retained;
+  const members = await host.units.members(unitName(id)).catch(() => undefined);
+  return members?.populated === true;
 }
 
 /** While the host goes down, VMs end by themselves and devices go with the boot. */
@@ -161,7 +188,7 @@ async function tryRelease(host: Host, record: InstanceRecord, note: Note): Promi
 
 /** Removes what killed verbs have left in the store. */
 async function tidyStore(host: Host, note: Note): Promise<void> {
-  for (const id of await namesInStore(host.files)) {
+  for (const id of await untidyNames(host.files)) {
     const lock = await host.locks.take(instanceLock(id), { verb: host.verb, instance: id }, 0);
     if (!lock) continue;
     try {
@@ -189,6 +216,7 @@ async function startIfDue(
     if (due.reason) note(id, "waiting", due.reason);
     return;
   }
+  if (await host.units.stopping()) return;
   // After a boot they come when the driver is ready.
   if (cards.length === 0) return note(id, "waiting", "not started: waiting for VFs, the host has none yet");
   const made = madeFrom(null);

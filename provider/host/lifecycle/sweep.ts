@@ -1,6 +1,6 @@
 import type { Claim } from "../../protocol/record";
 import { type DeviceName, nameOf } from "../devices/device";
-import { discover } from "../devices/discovery";
+import { type Card, readType } from "../devices/discovery";
 import { claimedDevice } from "../devices/frameworks";
 import { mdevsByDevice } from "../devices/mdev/discovery";
 import { findMdev } from "../devices/mdev/find";
@@ -8,30 +8,49 @@ import type { Host } from "../host";
 import { instanceLock } from "../store/locks";
 import { markedVfs, readMark } from "../store/marks";
 import { mdevMarks } from "../store/mdev-marks";
-import { findRecord, findRecords } from "../store/records";
+import { type Found, findRecord, findRecords } from "../store/records";
 import { textOf } from "../world/world";
 import { isRecent } from "./liveness";
 import type { Note } from "./reconcile";
 import { isCurrent, releaseHolding } from "./release";
 
 /** Clears virtual functions that we typed in this boot and that no record claims any more. */
-export async function sweepVfs(host: Host, note: Note): Promise<void> {
+export async function sweepVfs(
+  host: Host,
+  { records, cards }: { readonly records: readonly Found[]; readonly cards: readonly Card[] },
+  note: Note,
+): Promise<void> {
+  const isClaimed = claimedBy(host, records);
   for (const vf of await markedVfs(host)) {
     try {
       const mark = await readMark(host, vf);
-      if (mark) await sweepOne(host, { instance: mark.instance, vf, typeId: mark.typeId }, note);
+      if (!mark) continue;
+      const device = { instance: mark.instance, vf, typeId: mark.typeId };
+      if (!isClaimed(device)) await sweepOne(host, device, note);
     } catch (error) {
       note(vf, "pending", textOf(error));
     }
   }
-  await reportForeignVfs(host, note);
+  await reportForeignVfs(host, cards, note);
+}
+
+/** Whether the record of the instance that a device was made for claims it, as the pass found it: then it need not be looked at again. */
+function claimedBy(host: Host, records: readonly Found[]): (device: Marked) => boolean {
+  const byId = new Map(records.map((found) => [found.id, found]));
+  return (device) => {
+    const found = byId.get(device.instance);
+    if (found?.kind !== "record") return false;
+    const { claim, machineId } = found.record;
+    return claim !== null && isCurrent(host, claim, machineId) && isSameDevice(claim, device);
+  };
 }
 
 /**
  * Removes mdevs that we made in this boot and that no record claims any more, once they are old enough for their claim to have come to
  * the disk. Their uuids are never used again, so this needs no list of all records. Mdevs without our mark are reported only.
  */
-export async function sweepMdevs(host: Host, note: Note): Promise<void> {
+export async function sweepMdevs(host: Host, records: readonly Found[], note: Note): Promise<void> {
+  const isClaimed = claimedBy(host, records);
   for (const mdevUuid of await mdevMarks.names(host)) {
     let about = `mdev ${mdevUuid}`;
     try {
@@ -39,6 +58,7 @@ export async function sweepMdevs(host: Host, note: Note): Promise<void> {
       if (!mark) continue;
       const device = { instance: mark.instance, vf: mark.vf, typeId: mark.typeId, mdevUuid };
       about = nameOf(device);
+      if (isClaimed(device)) continue;
       const there = await findMdev(host, mdevUuid);
       if (there && there.device !== mark.vf)
         note(about, "foreign", `it is on ${there.device}, where we did not make it`);
@@ -79,16 +99,19 @@ async function sweepOne(
 const isSameDevice = (claim: Claim, { vf, mdevUuid }: DeviceName) =>
   claim.vf === vf && claimedDevice(claim).mdevUuid === mdevUuid;
 
-async function reportForeignVfs(host: Host, note: Note): Promise<void> {
+/** Of what had a type when the pass began, whatever nobody claims, we did not type and still has it. */
+async function reportForeignVfs(host: Host, cards: readonly Card[], note: Note): Promise<void> {
   const claimed = new Set<string>();
   for (const found of await findRecords(host.files))
     if (found.kind !== "broken" && found.record.claim) claimed.add(found.record.claim.vf);
-  for (const card of await discover(host)) {
+  for (const card of cards) {
     for (const { address, reason } of card.unreadable) note(address, "waiting", `it cannot be read: ${reason}`);
     for (const { address, typeId } of card.functions) {
       if (typeId === 0 || claimed.has(address)) continue;
+      const now = await readType(host, address);
+      if (now.kind !== "type" || now.typeId === 0) continue;
       const mark = await readMark(host, address);
-      if (mark?.typeId !== typeId) note(address, "foreign", `it has type ${typeId}, which was not set by us`);
+      if (mark?.typeId !== now.typeId) note(address, "foreign", `it has type ${now.typeId}, which was not set by us`);
     }
   }
 }

@@ -166,10 +166,20 @@ async function finishRemoval(files: Files, id: string): Promise<void> {
   await removeTree(files, asideOf(id));
 }
 
-/** Instances of which the store has anything at all, removed halves and empty folders too. */
-export async function namesInStore(files: Files): Promise<string[]> {
-  const names = (await listIfThere(files, INSTANCES)).map((name) => name.replace(DELETING, ""));
-  return [...new Set(names)].filter((name) => instanceId.safeParse(name).success).sort();
+/** Instances of which a killed verb may have left something, as seen without their locks: halves and empty folders too. */
+export async function untidyNames(files: Files): Promise<string[]> {
+  const untidy = new Set<string>();
+  for (const name of await listIfThere(files, INSTANCES)) {
+    const id = name.replace(DELETING, "");
+    if (instanceId.safeParse(id).success && (name !== id || (await isUntidy(files, id)))) untidy.add(id);
+  }
+  return [...untidy].sort();
+}
+
+async function isUntidy(files: Files, id: string): Promise<boolean> {
+  // What cannot be looked at is told by whoever tries to tidy it.
+  const names = await namesOf(files, id).catch(() => []);
+  return names.every(saysNothing) || names.some((name) => name.endsWith(PART));
 }
 
 /** Removes what killed verbs have left of an instance, whose lock the caller holds: a removed half, half-written files, an empty folder. */

@@ -3,7 +3,7 @@ import type { Mark } from "../../store/marks";
 import { mdevMarks } from "../../store/mdev-marks";
 import type { Held } from "../../world/world";
 import { type Cleared, type Device, isSameMark } from "../device";
-import { inUse, type Subject, scanSubjects } from "../handles";
+import { firstLook, inUse, type Subject } from "../handles";
 import { mdevNow } from "./find";
 import { createFile, mdevPath } from "./places";
 
@@ -27,8 +27,7 @@ export function mdevDevice(host: Host, name: MdevName): Device {
   const mark = () => markOf(host, name);
   return {
     reused: false,
-    handles: async () =>
-      (await scanSubjects(host, [subject])).get(uuid) ?? { holders: [], writers: [], unreadable: ["not looked at"] },
+    handles: () => firstLook(host, subject),
     now,
     mark,
     clear: (expected, lock) => removeOnce(host, { subject, now, mark }, expected, lock),

@@ -1,0 +1,341 @@
+// Faults that are built into the product one at a time: each breaks one rule, and some test must notice. A text that is to be replaced
+// must be in its file exactly once, so that a mutation cannot quietly miss when the product changes.
+
+const edit = (file, find, replace) => ({ file: `provider/host/${file}`, find, replace });
+const one = (name, file, find, replace) => ({ name, edits: [edit(file, find, replace)] });
+
+const VENDOR = "lifecycle/vendor-vfio.ts";
+
+export const MUTATIONS = [
+  one(
+    "skip the guard",
+    "lifecycle/release.ts",
+    "device.reused ? await othersVerdict(host, holding.vf, instance) : undefined",
+    "undefined as { act: string; warning: string } | undefined",
+  ),
+  one("ignore unreadable records", "store/records.ts", "if (broken.length > 0) {", "if (broken.length > 1e9) {"),
+  one(
+    "reconcile ignores unreadable records",
+    "lifecycle/reconcile.ts",
+    "broken.length === 0 && cards !== undefined",
+    "cards !== undefined",
+  ),
+  one("release before exit", "lifecycle/release.ts", 'if (own.answer !== "dead") {', 'if (own.answer === "never") {'),
+  {
+    name: "save after write",
+    edits: [
+      edit(
+        "lifecycle/allocate.ts",
+        "await saveRecord(host, { ...record, phase: atLeastClaimed(record), claim, vmm: null })",
+        "{ ...record, phase: atLeastClaimed(record), claim, vmm: null }",
+      ),
+      edit(
+        "lifecycle/allocate.ts",
+        "if (end.done) return chosen.record",
+        "if (end.done) return saveRecord(host, chosen.record)",
+      ),
+    ],
+  },
+  one(
+    "trust errno when clearing",
+    "devices/clear.ts",
+    'if (after.kind === "type" && after.typeId === 0) return',
+    "if (end.errno === undefined) return",
+  ),
+  one(
+    "trust errno when typing",
+    VENDOR,
+    'if (after.kind === "type" && after.typeId === typeId) return { done: true };',
+    'if (end.errno === undefined) return { done: true };\n  if (after.kind === "type" && after.typeId === typeId) return failed("refused", "it said no");',
+  ),
+  one(
+    "no read-back of 0",
+    "devices/clear.ts",
+    'if (after.kind === "type" && after.typeId === 0) return',
+    "if (after) return",
+  ),
+  one(
+    "no read-back of the type",
+    VENDOR,
+    'if (after.kind === "type" && after.typeId === typeId) return',
+    "if (after) return",
+  ),
+  one(
+    "pid without start time",
+    "lifecycle/liveness.ts",
+    'if (leader.startTime !== vmm.startTime) return "not ours";',
+    "",
+  ),
+  one(
+    "leader only, in liveness",
+    "lifecycle/liveness.ts",
+    "of (await host.processes.tasks(vmm.pid)) ?? []",
+    "of [vmm.pid]",
+  ),
+  one("leader only, among handles", "devices/handles.ts", "of (await host.processes.tasks(pid)) ?? []", "of [pid]"),
+  one(
+    "prefix match of claims",
+    "lifecycle/release.ts",
+    "if (id === instance || claim?.vf !== vf ||",
+    "if (id === instance || claim?.vf.slice(0, 10) !== vf.slice(0, 10) ||",
+  ),
+  one(
+    "forget the folder's fsync",
+    "store/atomic.ts",
+    "    await files.rename(part, path);\n    await files.sync(dirname(path));",
+    "    await files.rename(part, path);",
+  ),
+  one("forget the file's fsync", "store/atomic.ts", "    await files.sync(part);\n", ""),
+  one("forget the fsync of a new folder's parent", "store/atomic.ts", "  await files.sync(dirname(path));\n}", "}"),
+  one(
+    "forget the fsync of a parent when the folder is there",
+    "store/atomic.ts",
+    '    if (errno(error) !== "EEXIST") throw',
+    '    if (errno(error) === "EEXIST") return;\n    throw',
+  ),
+  one("forget the fsync of a removed folder's name", "store/records.ts", "  await files.sync(INSTANCES);\n", ""),
+  one(
+    "forget the fsync between a note and its base",
+    "vmm/disk.ts",
+    '    await remove(unused.filter((name) => !name.endsWith(".img")));\n    await host.files.sync(IMAGES);',
+    '    await remove(unused.filter((name) => !name.endsWith(".img")));',
+  ),
+  one(
+    "forget the fsync of a new base's name",
+    "vmm/disk.ts",
+    "  await host.files.rename(file, baseFile(sha256));\n  await host.files.sync(IMAGES);",
+    "  await host.files.rename(file, baseFile(sha256));",
+  ),
+  one("forget the fsync of a disk", "vmm/disk.ts", "  await host.files.sync(overlay);\n", ""),
+  one("forget the fsync of a disk's folder", "vmm/disk.ts", "  await host.files.sync(folderOf(record.id));\n", ""),
+  one(
+    "forget the fsync of the current version",
+    "lifecycle/install.ts",
+    "    await files.rename(part, link);\n    await files.sync(PROGRAM);",
+    "    await files.rename(part, link);",
+  ),
+  one(
+    "no boot id in release",
+    "lifecycle/release.ts",
+    "return claim.bootId === host.bootId && machineId === host.machineId;",
+    "return machineId === host.machineId;",
+  ),
+  one(
+    "no type match in release",
+    "lifecycle/release.ts",
+    "if (now.typeId !== typeId) return",
+    "if (now.typeId === -1) return",
+  ),
+  one(
+    "no mark match in release",
+    "lifecycle/release.ts",
+    "if (mark?.instance !== instance || mark.typeId !== typeId)",
+    "if (mark?.typeId === -1)",
+  ),
+  one(
+    "host lock too short",
+    "lifecycle/allocate.ts",
+    "await under(take(host, HOST_LOCK, record.id), () => choose(host, current, search))",
+    "await under(take(host, HOST_LOCK, record.id), async () => {}).then(() => choose(host, current, search))",
+  ),
+  {
+    name: "mark after write",
+    edits: [
+      edit(VENDOR, "  await writeMark(host, vf, record.id, typeId);\n", ""),
+      edit(
+        VENDOR,
+        "  const after = await readType(host, vf);\n",
+        "  await writeMark(host, vf, record.id, typeId);\n  const after = await readType(host, vf);\n",
+      ),
+    ],
+  },
+  one(
+    "claim dropped before its mark",
+    "lifecycle/release.ts",
+    "        await deviceOf(host, holding).unmark(instance);\n        return forget();",
+    "        const forgotten = await forget();\n        await deviceOf(host, holding).unmark(instance);\n        return forgotten;",
+  ),
+  one("mark removed whoever it names", "store/mark-folder.ts", "?.instance === instance)", "?.instance !== undefined)"),
+  one("mark of a dead write kept", VENDOR, "  await removeMark(host, vf, record.id);\n", ""),
+  one(
+    "others' marks do not hold back",
+    "lifecycle/stock.ts",
+    'return liveness.answer === "dead" ? undefined :',
+    "return liveness ? undefined :",
+  ),
+  one(
+    "old incarnation accepted by delete",
+    "lifecycle/delete.ts",
+    "incarnation !== undefined && record.incarnation !== incarnation",
+    'incarnation === ""',
+  ),
+  one(
+    "old incarnation accepted by start and stop",
+    "lifecycle/known.ts",
+    "if (incarnation !== undefined && incarnation !== record.incarnation) {",
+    'if (incarnation === "") {',
+  ),
+  one(
+    "old incarnation accepted by update",
+    "lifecycle/admission.ts",
+    'if (asker.verb === "update" && !same && !asker.adopt) {',
+    'if (asker.incarnation === "") {',
+  ),
+  one(
+    "missing store is empty",
+    "store/identity.ts",
+    "if (text === undefined && id === undefined) return undefined;",
+    "if (text === undefined || id === undefined) return undefined;",
+  ),
+  one("unreadable process ignored", "devices/handles.ts", "      everywhere(`pid ${pid}: ${textOf(error)}`);\n", ""),
+  one(
+    "no VF lock in reconcile",
+    "lifecycle/release.ts",
+    "return await take(host, vfLock(vf), instance,",
+    'return await take(host, host.verb === "reconcile" ? `not-${vfLock(vf)}` : vfLock(vf), instance,',
+  ),
+  one(
+    "no VF lock in release",
+    "lifecycle/release.ts",
+    "return await take(host, vfLock(vf), instance,",
+    "return await take(host, `not-${vfLock(vf)}`, instance,",
+  ),
+  one(
+    "no instance lock in reconcile",
+    "lifecycle/reconcile.ts",
+    "  const lock = await host.locks.take(instanceLock(id), { verb: host.verb, instance: id }, 0);\n  if (!lock) return;",
+    "  if (await host.locks.holder(instanceLock(id))) return;\n  const lock = await host.locks.take(`not-${instanceLock(id)}`, { verb: host.verb, instance: id }, 0);\n  if (!lock) return;",
+  ),
+  one(
+    "no instance lock in the sweep",
+    "lifecycle/sweep.ts",
+    "  const lock = await host.locks.take(instanceLock(instance), { verb: host.verb, instance }, 0);\n  if (!lock) return;",
+    "  const lock = await host.locks.take(`not-${instanceLock(instance)}`, { verb: host.verb, instance }, 0);\n  if (!lock) return;",
+  ),
+  {
+    name: "reconcile does not read the record again",
+    edits: [
+      edit("lifecycle/reconcile.ts", "export type Note =", "let old = new Map<string, Found>();\nexport type Note ="),
+      edit(
+        "lifecycle/reconcile.ts",
+        '  const broken = records.filter((found) => found.kind === "broken");',
+        '  old = new Map(records.map((found) => [found.id, found]));\n  const broken = records.filter((found) => found.kind === "broken");',
+      ),
+      edit(
+        "lifecycle/reconcile.ts",
+        "const found: Found | undefined = await findRecord(host.files, id);",
+        "const found: Found | undefined = old.get(id);",
+      ),
+    ],
+  },
+  one(
+    "reconcile starts an incomplete record",
+    "lifecycle/reconcile.ts",
+    'phase === "complete" && !deleting && !retained;',
+    "phase && !deleting && !retained;",
+  ),
+  one(
+    "reconcile starts what is being deleted",
+    "lifecycle/reconcile.ts",
+    'phase === "complete" && !deleting && !retained;',
+    'phase === "complete" && !retained;',
+  ),
+  one(
+    "starting child does not keep the lock",
+    "vmm/boot.ts",
+    "await host.units.start(vmUnit(id, host.program, command), lock)",
+    'await host.units.start(vmUnit(id, host.program, command), (await host.locks.take(`not-${lock.name}`, { verb: "", instance: id }, 0)) ?? lock)',
+  ),
+  one(
+    "writing child does not keep the lock, when it types",
+    VENDOR,
+    "await host.driver.write(typeFileOf(vf), String(typeId), lock,",
+    'await host.driver.write(typeFileOf(vf), String(typeId), (await host.locks.take(`not-${lock.name}`, { verb: "", instance: record.id }, 0)) ?? lock,',
+  ),
+  one(
+    "a write that hangs is a failed write",
+    VENDOR,
+    "if (!end.ended) throw hanging(`type ${typeId} to ${vf}`, end.pid);",
+    'if (!end.ended) {\n    await removeMark(host, vf, record.id);\n    return failed("refused", "it hangs");\n  }',
+  ),
+  one(
+    "stuck writers are not looked at",
+    "lifecycle/release.ts",
+    "if (handles.writers.length > 0) {",
+    "if (handles.writers.length > 1e9) {",
+  ),
+  one(
+    "a start that is not answered is rolled back",
+    "lifecycle/rollback.ts",
+    "    if (failure instanceof StartUnanswered) throw failure;\n",
+    "",
+  ),
+  one(
+    "the lock is no witness",
+    "lifecycle/liveness.ts",
+    'if (lock && "verb" in lock) return',
+    'if (lock && "verb" in lock && lock.verb === "") return',
+  ),
+  one(
+    "a held lock is life",
+    "lifecycle/liveness.ts",
+    'if (lock && "verb" in lock) return ambiguous(',
+    'if (lock && "verb" in lock) return live(',
+  ),
+  one(
+    "a recent claim is no witness",
+    "lifecycle/liveness.ts",
+    "  if (recent)\n",
+    "  if (recent && process === undefined)\n",
+  ),
+  one("a queued unit is no witness", "lifecycle/liveness.ts", "  unit.job || [", "  ["),
+  one(
+    "unreadable witnesses are dead",
+    "lifecycle/liveness.ts",
+    'if (typeof witness === "object" && "unreadable" in witness)',
+    "if (witness === null)",
+  ),
+  one(
+    "no look at handles before the write",
+    "devices/clear.ts",
+    "if (use !== undefined) return",
+    'if (use === "") return',
+  ),
+  one(
+    "no look at type and mark before the write",
+    "devices/clear.ts",
+    "if (!same) return",
+    "if (same === null) return",
+  ),
+  one(
+    "a later try begins with the write",
+    "lifecycle/release.ts",
+    "    for (;;) {\n      const attempt = await tryRelease(host, holding, lock);",
+    `    let attempt: Attempt | undefined;
+    for (;;) {
+      if (attempt) {
+        await host.driver.write(\`/sys/bus/pci/devices/\${holding.vf}/nvidia/current_vgpu_type\`, "0", lock, 8_000);
+        const now = await deviceOf(host, holding).now();
+        if (now.kind === "type" && now.typeId === 0) attempt = { done: true };
+      } else attempt = await tryRelease(host, holding, lock);`,
+  ),
+  one(
+    "delete forgets what is only marked",
+    "lifecycle/delete.ts",
+    "    await releaseMarked(host, id);\n    await removeFiles(host, id);\n  } catch (cause) {\n    throw await cleanupPending",
+    "    await removeFiles(host, id);\n  } catch (cause) {\n    throw await cleanupPending",
+  ),
+  one(
+    "kill at once",
+    "vmm/stop.ts",
+    "await host.clock.sleep(await tooYoungFor(host, id));\n",
+    "await tooYoungFor(host, id);\n",
+  ),
+  one(
+    "unreadable type is 0",
+    "devices/discovery.ts",
+    'return { kind: "unreadable", reason: textOf(error) };',
+    'return { kind: "type", typeId: 0 };',
+  ),
+  one("claims nothing for nobody", "lifecycle/allocate.ts", "if (!host.requesterAlive()) {", 'if (host.verb === "") {'),
+];

@@ -1,6 +1,7 @@
 // Faults that are built into the product one at a time: each breaks one rule, and some test must notice. A text that is to be replaced
 // must be in its file exactly once, so that a mutation cannot quietly miss when the product changes.
 
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: these are pieces of source text
 const edit = (file, find, replace) => ({ file: `provider/host/${file}`, find, replace });
 const one = (name, file, find, replace) => ({ name, edits: [edit(file, find, replace)] });
 

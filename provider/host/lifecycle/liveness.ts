@@ -98,6 +98,11 @@ async function processOf(host: Host, vmm: Vmm | null): Promise<ProcessWitness> {
   }
 }
 
+/** Whether the process that a record names runs: then the VM lives on the device that this record claims, and on no other. */
+export async function runsAsRecorded(host: Host, vmm: Vmm | null): Promise<boolean> {
+  return (await orUnreadable(() => processOf(host, vmm), "")) === "ours";
+}
+
 async function lookAt(host: Host, vmm: Vmm): Promise<ProcessWitness> {
   const leader = await host.processes.task(vmm.pid, vmm.pid);
   if (!leader) return "dead";

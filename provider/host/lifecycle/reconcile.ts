@@ -139,9 +139,9 @@ async function settle(host: Host, record: InstanceRecord, note: Note): Promise<v
   const { id, claim } = record;
   const { answer, reason } = await ownLiveness(host, id, record.vmm);
   if (answer === "ambiguous") return note(id, "waiting", `it cannot be told whether it runs: ${reason}`);
-  if (answer === "live") return forgetLateStart(host, record);
+  if (answer === "live") return isToRun(record) ? forgetCleanup(host, record) : undefined;
   const unfinished = record.phase !== "complete" && !record.retained;
-  if (!claim && !unfinished) return;
+  if (!claim && !unfinished) return record.deleting || record.retained ? undefined : forgetCleanup(host, record);
   const born = { bootId: record.createdBootId, uptimeMs: record.createdUptimeMs };
   const settledByUser = record.deleting || record.retained || record.cleanup !== null || record.desired === "stopped";
   // A claim that just was made is looked at again later: the verb that made it may not have saved all. Its unit's own word that the VM
@@ -167,9 +167,9 @@ function isToRun({ desired, phase, deleting, retained }: InstanceRecord): boolea
   return desired === "running" && phase === "complete" && !deleting && !retained;
 }
 
-/** A VM that came up after its verb had given up waiting: nothing is left to clean up. */
-async function forgetLateStart(host: Host, record: InstanceRecord): Promise<void> {
-  if (isToRun(record) && record.cleanup) await saveRecord(host, { ...record, cleanup: null });
+/** A cleanup of which nothing is left: its VM came up after the verb had given up waiting, or it is down and holds no device. */
+async function forgetCleanup(host: Host, record: InstanceRecord): Promise<void> {
+  if (record.cleanup) await saveRecord(host, { ...record, cleanup: null });
 }
 
 async function tryRelease(host: Host, record: InstanceRecord, note: Note): Promise<InstanceRecord | undefined> {

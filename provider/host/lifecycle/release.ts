@@ -17,6 +17,8 @@ export interface Holding extends DeviceName {
   readonly vmm: Vmm | null;
   /** Made in this boot on this machine. */
   readonly current: boolean;
+  /** The instance's record claims another device, so its VM has nothing to do with this one. */
+  readonly elsewhere?: boolean;
 }
 
 export interface ReleaseFacts {
@@ -117,13 +119,15 @@ async function takeVf(host: Host, holding: Holding): Promise<Held> {
   }
 }
 
+const ELSEWHERE: Liveness = { answer: "dead", reason: "it uses another device" };
+
 type Attempt = { readonly done: true } | { readonly done: false; readonly error: VgpuError };
 
 /** One try, from the first step on. Throws what waiting cannot mend. */
 async function tryRelease(host: Host, holding: Holding, lock: Held): Promise<Attempt> {
   const { instance, typeId } = holding;
   const [device, vf] = [deviceOf(host, holding), nameOf(holding)];
-  const own = await ownLiveness(host, instance, holding.vmm);
+  const own = holding.elsewhere ? ELSEWHERE : await ownLiveness(host, instance, holding.vmm);
   const handles = await device.handles();
   const now = await device.now();
   const mark = await device.mark();

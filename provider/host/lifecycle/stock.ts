@@ -7,7 +7,7 @@ import type { Host } from "../host";
 import { readMark } from "../store/marks";
 import { type Found, strictRecords } from "../store/records";
 import { textOf } from "../world/world";
-import { claimantLiveness } from "./liveness";
+import { claimantLiveness, runsAsRecorded } from "./liveness";
 import { isCurrent } from "./release";
 
 /** What is known of the host's virtual functions beside what they read. */
@@ -93,8 +93,10 @@ export async function heldBackFor(
 ): Promise<string | undefined> {
   const found = records.find((one) => one.id === instance);
   const claim = found?.record.claim ?? null;
-  if (claim && claim.vf !== vf && found && isCurrent(host, claim, found.record.machineId)) return undefined;
   const vmm = found?.kind === "record" ? found.record.vmm : null;
+  const elsewhere = claim && claim.vf !== vf && found && isCurrent(host, claim, found.record.machineId);
+  // A record that was restored by hand may claim another one while its VM starts on this one.
+  if (elsewhere && (await runsAsRecorded(host, vmm))) return undefined;
   const liveness = await claimantLiveness(host, instance, vmm, claim);
   return liveness.answer === "dead" ? undefined : `its mark names ${instance}: ${liveness.reason}`;
 }

@@ -10,7 +10,7 @@ import { markedVfs, readMark } from "../store/marks";
 import { mdevMarks } from "../store/mdev-marks";
 import { type Found, findRecord, findRecords } from "../store/records";
 import { textOf } from "../world/world";
-import { isRecent } from "./liveness";
+import { isRecent, runsAsRecorded } from "./liveness";
 import type { Note } from "./reconcile";
 import { isCurrent, releaseHolding } from "./release";
 
@@ -88,7 +88,9 @@ async function sweepOne(
     if (claim && isCurrent(host, claim, machineId) && isSameDevice(claim, device)) return;
     if (made && (await isRecent(host, made)))
       return note(nameOf(device), "waiting", `nobody claims it, and it was made for ${instance} just now`);
-    await releaseHolding(host, { ...device, vmm, current: true }, async () =>
+    // An instance that uses another device lives there, and says nothing about this one: who has it open does.
+    const elsewhere = claim !== null && isCurrent(host, claim, machineId) && (await runsAsRecorded(host, vmm));
+    await releaseHolding(host, { ...device, vmm, elsewhere, current: true }, async () =>
       note(nameOf(device), "done", `nobody claims it any more; it was made for ${instance}`),
     );
   } finally {

@@ -61,7 +61,7 @@ const COMMANDS: Record<string, Command> = {
   },
   faults: simple("the faults that are set", "faults"),
   heal: {
-    usage: "[ID]: take one fault away, or all that is wrong with hardware and network",
+    usage: "[ID]: take one fault away, or all that is wrong with hardware, disk and network",
     run: (client, [id]) => client.call("heal", id === undefined ? {} : { id }),
   },
   "vf-gone": setFunction("VF: the PCI device goes away", { present: false }),
@@ -114,6 +114,7 @@ const COMMANDS: Record<string, Command> = {
     run: (client, [vf]) => client.call("foreignRelease", vf === undefined ? {} : { vf }),
   },
 
+  "fill-disk": simple("no room is left on the disk, until it is healed", "fillDisk"),
   network: {
     usage: "up|refuse|reset|silent: what new connections meet",
     run: (client, [mode]) => {

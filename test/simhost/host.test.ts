@@ -118,6 +118,17 @@ requires(
     await host.heal();
   });
 
+  test("its disk can be full, and have room again", async () => {
+    const write = (bytes: string) =>
+      host.exec(["sh", "-c", `head -c ${bytes} /dev/zero > /var/lib/room && rm /var/lib/room`]);
+    expect((await write("1M")).code).toBe(0);
+    await host.control.call("fillDisk");
+    expect((await write("1M")).stderr).toContain("No space left on device");
+    expect((await host.exec(["rm", "/var/lib/room"])).code).toBe(0);
+    await host.heal();
+    expect((await write("1M")).code).toBe(0);
+  });
+
   test("refuses connections while it is off", async () => {
     await host.powerCut({ stayOff: true });
     expect((await ssh(host, "root", "true")).stderr).toContain("Connection refused");

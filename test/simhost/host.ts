@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync, readlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, readlinkSync, statfsSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { Boot, type Ending } from "./boot";
@@ -143,6 +143,18 @@ export class Host {
     await this.network.close();
     this.group.remove();
     await unmount(this.places);
+  }
+
+  /** Takes away all room that the disk still has, or gives it back. */
+  async resizeDisk(to: "full" | "whole"): Promise<void> {
+    const { disk } = this.places;
+    if (this.options.disk) {
+      if (to === "whole") return;
+      throw new Error("only a disk in memory can be filled");
+    }
+    const { blocks, bfree, bsize } = statfsSync(disk);
+    const size = to === "full" ? String((blocks - bfree) * bsize) : this.options.diskSize;
+    await must("mount", "-n", "-o", `remount,size=${size}`, disk);
   }
 
   /** PID 1, or an error when the host is off. */

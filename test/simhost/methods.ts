@@ -127,6 +127,7 @@ export const METHODS = {
     host.hardware.heal();
     host.vfsAfterBootMs = 0;
     host.network.stall(false);
+    await host.resizeDisk("whole");
     await host.network.setMode("up");
     await host.fuse.forgetGone();
   },
@@ -170,6 +171,9 @@ export const METHODS = {
   forgetViolations: (host: Host) => void host.observer.violations.splice(0),
   /** The next write to the function or mdev needs neither claim nor mark: a person asked for it. */
   permit: (host: Host, { vf }: { vf: string }) => void host.observer.permitted.add(vf),
+
+  /** A disk in memory that has no room left, until it is healed. */
+  fillDisk: (host: Host) => host.resizeDisk("full"),
 
   network: (host: Host, { mode }: { mode: NetworkMode }) => host.network.setMode(mode),
   cutConnections: (host: Host) => host.network.cut(),

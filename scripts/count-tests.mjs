@@ -1,8 +1,8 @@
-// Prints the closing line of a test run from the runner's own results: node count-tests.mjs RESULTS RUNNER-STATUS LEFT-BEHIND
-// Ends with 1 if anything failed, nothing ran, or the runner itself was not content.
+// Prints the closing line of a test run from the runner's own results: node count-tests.mjs RESULTS RUNNER-STATUS LEFT-BEHIND MISSING
+// Ends with 1 if anything failed, nothing ran, a required scenario is missing, or the runner itself was not content.
 import { existsSync, readFileSync } from "node:fs";
 
-const [file, status, leftBehind] = process.argv.slice(2);
+const [file, status, leftBehind, missing = "0"] = process.argv.slice(2);
 const results = existsSync(file) ? JSON.parse(readFileSync(file, "utf8")) : { testResults: [] };
 
 const tests = results.testResults.flatMap((suite) => suite.assertionResults);
@@ -16,6 +16,7 @@ const broken = results.testResults.filter(
 
 let failed = count("failed") + broken;
 if (leftBehind !== "0") failed += 1;
+if (missing !== "0") failed += 1;
 if (status !== "0" && failed === 0) {
   console.log(`the test runner ended with status ${status} although no test failed`);
   failed = 1;

@@ -32,4 +32,9 @@ status=0
 TMPDIR=$run/tmp timeout --foreground --kill-after=20 "$longest" node_modules/.bin/vitest run --reporter=default --reporter=json --outputFile.json="$run/results.json" "$@" || status=$?
 left=0
 node scripts/left-behind.mjs after "$run" || left=$?
-node scripts/count-tests.mjs "$run/results.json" "$status" "$left"
+missing=0
+if [ $# -eq 0 ] && [ -e "$run/results.json" ]; then
+  cp "$run/results.json" build/test-results.json
+  node scripts/coverage-scenarios.mjs "$run/results.json" || missing=$?
+fi
+node scripts/count-tests.mjs "$run/results.json" "$status" "$left" "$missing"

@@ -1,0 +1,56 @@
+// `npm run coverage:scenarios`: which scenarios of docs/scenarios.txt a passed test covers, by the ids its name begins with.
+// Arguments: results of the test runner as JSON; without any, those of the last whole `npm test`, which is run when there are none.
+// Ends with 1 when one of a required group is missing.
+import { spawnSync } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+
+const root = join(import.meta.dirname, "..");
+const last = join(root, "build", "test-results.json");
+const files = process.argv.length > 2 ? process.argv.slice(2) : [last];
+if (files[0] === last && !existsSync(last)) spawnSync("sh", [join(root, "scripts", "test.sh")], { stdio: "inherit" });
+
+const lines = readFileSync(join(root, "docs", "scenarios.txt"), "utf8").split("\n");
+const required = new Set(
+  lines
+    .find((line) => line.startsWith("required:"))
+    .split(/\s+/)
+    .slice(1),
+);
+const scenarios = lines.flatMap((line) => {
+  const [, id, title] = /^([A-Z]-\d\d) (.+)$/.exec(line) ?? [];
+  return id ? [{ id, title, group: id[0] }] : [];
+});
+
+/** Ids before the text of a test's name. */
+const idsOf = (name) => (/^(?:[A-Z]-\d\d\b[ ,;/+]*)+/.exec(name)?.[0] ?? "").match(/[A-Z]-\d\d/g) ?? [];
+
+// Skipped and todo count as not there; a scenario of which one test fails is not covered.
+const passed = new Set();
+const failed = new Set();
+for (const file of files) {
+  for (const suite of JSON.parse(readFileSync(file, "utf8")).testResults) {
+    for (const { title, status } of suite.assertionResults) {
+      const into = status === "passed" ? passed : status === "failed" ? failed : undefined;
+      for (const id of idsOf(title)) into?.add(id);
+    }
+  }
+}
+
+const isCovered = ({ id }) => passed.has(id) && !failed.has(id);
+const groups = [...new Set(scenarios.map(({ group }) => group))];
+for (const group of groups) {
+  const all = scenarios.filter((one) => one.group === group);
+  const missing = all.filter((one) => !isCovered(one));
+  const how = required.has(group) ? "" : "  (not required yet)";
+  console.log(`${group}  ${all.length - missing.length} of ${all.length}${how}`);
+  for (const { id, title } of missing)
+    console.log(`   missing ${id} ${title}${failed.has(id) ? " (a test of it fails)" : ""}`);
+}
+const unknown = [...passed].filter((id) => !scenarios.some((one) => one.id === id));
+if (unknown.length > 0) console.log(`ids that docs/scenarios.txt does not know: ${unknown.sort().join(", ")}`);
+
+const lacking = scenarios.filter((one) => required.has(one.group) && !isCovered(one));
+const covered = scenarios.filter(isCovered);
+console.log(`scenarios: ${covered.length} of ${scenarios.length} covered, ${lacking.length} required ones missing`);
+process.exitCode = lacking.length > 0 || unknown.length > 0 ? 1 : 0;

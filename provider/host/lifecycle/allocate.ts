@@ -1,3 +1,4 @@
+// Whoever changes the order of steps here runs `npm run model`; what each order is for is in test/model.
 import { VgpuError } from "../../protocol/errors";
 import type { Claim, InstanceRecord } from "../../protocol/record";
 import type { Card } from "../devices/discovery";

@@ -4,6 +4,7 @@ import { isProfile } from "../devices/catalogue";
 import { claimedDevice, deviceOf } from "../devices/frameworks";
 import { noteFailure } from "../devices/health";
 import type { Host } from "../host";
+import { under } from "../store/locks";
 import { saveRecord } from "../store/records";
 import { adoptVmm, bootVmm } from "../vmm/boot";
 import { stopVmm } from "../vmm/stop";
@@ -11,7 +12,7 @@ import { type Held, textOf } from "../world/world";
 import { allocate } from "./allocate";
 import { ownLiveness } from "./liveness";
 import type { Made } from "./made";
-import { isCurrent, releaseClaim } from "./release";
+import { isCurrent, releaseClaim, takeVf } from "./release";
 import { noteStop } from "./restart";
 
 /** Has the VM of an instance run, with a vGPU of its own. A claim that is left from before is used again or released first. */
@@ -99,13 +100,19 @@ async function releaseBeforeStart(host: Host, record: InstanceRecord): Promise<I
   }
 }
 
-/** Whether the claim's device already has the type that we wrote for this instance: its verb died after the write. */
+/**
+ * Whether the claim's device already has the type that we wrote for this instance: its verb died after the write. Its children may
+ * not have, and one of them may be about to write 0: so this is asked under the device's lock, which they keep.
+ */
 async function isAssigned(host: Host, record: InstanceRecord): Promise<boolean> {
   const { claim } = record;
   if (!claim || record.phase === "complete" || !isCurrent(host, claim, record.machineId)) return false;
-  const device = deviceOf(host, { instance: record.id, ...claimedDevice(claim) });
-  const now = await device.now();
-  const mark = await device.mark();
-  const ours = mark?.instance === record.id && mark.typeId === claim.typeId;
-  return now.kind === "type" && now.typeId === claim.typeId && ours && isProfile(claim.profile, record.spec.profile);
+  const held = { instance: record.id, ...claimedDevice(claim) };
+  return under(takeVf(host, held), async () => {
+    const device = deviceOf(host, held);
+    const now = await device.now();
+    const mark = await device.mark();
+    const ours = mark?.instance === record.id && mark.typeId === claim.typeId;
+    return now.kind === "type" && now.typeId === claim.typeId && ours && isProfile(claim.profile, record.spec.profile);
+  });
 }

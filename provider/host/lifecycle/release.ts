@@ -1,3 +1,4 @@
+// Whoever changes the order of steps here runs `npm run model`; what each order is for is in test/model.
 import { VgpuError } from "../../protocol/errors";
 import type { Claim, InstanceRecord, Vmm } from "../../protocol/record";
 import { type DeviceName, nameOf } from "../devices/device";
@@ -106,16 +107,17 @@ export async function releaseHolding<T>(host: Host, holding: Holding, forget: ()
   });
 }
 
-async function takeVf(host: Host, holding: Holding): Promise<Held> {
-  const { vf, instance } = holding;
+/** Takes the lock of a device that an instance holds. */
+export async function takeVf(host: Host, held: DeviceName & { readonly instance: string }): Promise<Held> {
+  const { vf, instance } = held;
   try {
     return await take(host, vfLock(vf), instance, host.settings.releaseWaitMs);
   } catch (cause) {
     // A child that hangs in the driver keeps the lock of its verb, which may long be gone.
-    const { writers } = await deviceOf(host, holding).handles();
+    const { writers } = await deviceOf(host, held).handles();
     const why =
       writers.length > 0 ? `a write to it still hangs in the driver: ${writers.join(", ")}` : "its lock is taken";
-    throw new VgpuError("device_busy", `${instance} cannot release ${vf} now: ${why}.`, { cause });
+    throw new VgpuError("device_busy", `${vf} of ${instance} cannot be worked on now: ${why}.`, { cause });
   }
 }
 

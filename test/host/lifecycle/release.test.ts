@@ -31,6 +31,7 @@ function leftover(options: ConstructorParameters<typeof Sim>[0] = {}) {
   return sim;
 }
 
+const ASKED = { instance: "a", incarnation: newIncarnation(), owner: "org/a", spec: spec(), adopt: false };
 const deleteIt = (sim: Sim) => run(sim, "delete", { instance: "a" });
 
 /** Deletes `a`, which must keep everything and say why. */
@@ -161,6 +162,30 @@ test("I-09 the same when the verb was killed over it", async () => {
   await keeps(sim, "device_busy", /hangs in the driver: pid/);
   expect((await create(sim, "b")).code).toBe("");
   expect(writes(sim)).toEqual([`${VF1} ${TYPE} pending`, `${VF2} ${TYPE} ok`]);
+});
+
+test("C-08 a repeated create does not use its own typed device while a write of 0 may still come to it", async () => {
+  const sim = new Sim();
+  putRecord(sim, "a", { phase: "claimed", claim: claimOn(sim), vmm: null });
+  putMark(sim, VF1, "a");
+  foreignTypes(sim, VF1, TYPE);
+  // The first one did not boot and was killed while it rolled back: the child that writes 0 lives on, with the device's lock.
+  const fault = hangWrites(sim, VF1, 0);
+  const rollback = begin(sim, "delete", { instance: "a" });
+  await pass(sim, 1_000);
+  sim.kill(rollback.actor);
+  putRecord(sim, "a", { phase: "claimed", claim: claimOn(sim), vmm: null });
+
+  const again = await run(sim, "create", ASKED);
+  expect([again.code, told(again)]).toMatchObject([
+    "vgpu_cleanup_pending",
+    expect.stringMatching(/hangs in the driver/),
+  ]);
+  expect(writes(sim)).toEqual([`${VF1} 0 pending`]);
+  sim.hardware.faults.remove(fault);
+  await pass(sim, 1_000);
+  expect((await run(sim, "create", ASKED)).code).toBe("");
+  expect(writes(sim)).toEqual([`${VF1} 0 ok`, `${VF1} ${TYPE} ok`]);
 });
 
 test("I-10 a card whose reads hang is unreadable and named; everything else goes on in time", async () => {

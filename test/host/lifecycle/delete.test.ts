@@ -49,7 +49,8 @@ test("G-01 marks saved, orderly stop, release, cleared claim saved, files, recor
 
 /** A delete that cannot clear the device. */
 async function failedDelete(how: "busy" | "scan") {
-  const sim = await running();
+  const sim = new Sim();
+  await create(sim, "a", { image: { kind: "hostPath", path: "/images/base.qcow2" } });
   const fault = refuseWrites(sim, VF1, 0);
   if (how === "scan") {
     sim.hardware.faults.remove(fault);
@@ -80,6 +81,7 @@ test.each(["busy", "scan"] as const)(
       cleanup: { code },
     });
     expect(markOf(sim, VF1)).toMatchObject({ instance: "a" });
+    expect(sim.disk.list("/var/lib/vgpu/instances/a")).toContain("disk.qcow2");
   },
 );
 

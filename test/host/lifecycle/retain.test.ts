@@ -4,13 +4,15 @@ import { create, newIncarnation, PROFILE, recordOf, run, spec, TYPE } from "../.
 import { Sim } from "../../world/sim-world";
 import { distinctWrites, refuseWrites, VF1 } from "../../world/situation";
 
+const IMAGE = { kind: "hostPath", path: "/images/base.qcow2" } as const;
+
 /** A create that fails after its claim, and cannot clear the device. */
 async function failedCreate(at: (sim: Sim) => void = () => {}) {
   const sim = new Sim();
   sim.kernel.guests.set("a", { fails: true });
   const fault = refuseWrites(sim, VF1, 0);
   at(sim);
-  return { sim, fault, outcome: await create(sim, "a") };
+  return { sim, fault, outcome: await create(sim, "a", { image: IMAGE }) };
 }
 
 const WRITES = [`${VF1} ${TYPE} ok`, `${VF1} 0 EBUSY`];
@@ -37,13 +39,14 @@ test("D-02 the retained record keeps its claim, identity, spec, times and cause,
     owner: "org/a",
     machineId: sim.machineId,
     vmm: { unit: "vgpu-vm-a.service", bootId: sim.kernel.bootId },
-    spec: spec(),
+    spec: spec({ image: IMAGE }),
     createdAt: expect.stringMatching(/^2026/),
     cleanup: { code: "vgpu_cleanup_pending", cause: { code: "vmm_failed" } },
     disk: null,
   });
   expect(claimSchema.parse(record?.claim)).toMatchObject({ typeId: TYPE, profile: PROFILE, bootId: sim.kernel.bootId });
-  expect(sim.disk.list("/var/lib/vgpu/instances/a").filter((name) => name.includes("qcow2"))).toEqual([]);
+  expect(sim.disk.list("/var/lib/vgpu/instances/a").filter((name) => !name.startsWith("record."))).toEqual([]);
+  expect(sim.disk.list("/var/lib/vgpu/images").filter((name) => name.endsWith(".img"))).toEqual([]);
   expect(distinctWrites(sim)).toEqual(WRITES);
 });
 

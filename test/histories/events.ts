@@ -5,10 +5,10 @@ import { eraseRecord } from "../world/run";
 import type { Actor } from "../world/scheduler";
 import type { Sim } from "../world/sim-world";
 import { isChange } from "../world/steps";
+import { filesAt, places, usualFile } from "./devices";
 import type { Foreigner } from "./foreigner";
 import { IDS } from "./operators";
 
-const TYPE_FILES = "/sys/bus/pci/devices/*/nvidia/current_vgpu_type";
 const GUESTS: readonly Guest[] = [
   {},
   { ignoresPowerdown: true },
@@ -91,15 +91,17 @@ export class Events {
   }
 
   linger(): string {
-    const vf = this.sim.random.pick(this.sim.hardware.functions);
+    const vf = this.sim.random.pick(this.sim.hardware.devices());
+    if (!vf) return "no device to linger on";
     vf.lingerMs = this.sim.random.pick([undefined, 0, 300, 4_000, 9_000, Number.POSITIVE_INFINITY]);
     return `the plugin of ${vf.address} lingers ${vf.lingerMs} ms`;
   }
 
   fault(): string {
     const { random, hardware } = this.sim;
-    const path = random.chance(0.5) ? TYPE_FILES : TYPE_FILES.replace("*", random.pick(hardware.functions).address);
+    const files = filesAt(this.sim, random.chance(0.5) ? "*" : random.pick(places(this.sim)));
     const on = random.pick(["read", "write", "write"] as const);
+    const path = files[on];
     const how = random.pick([
       { errno: "EIO" },
       { errno: "EBUSY", times: 1 },
@@ -124,9 +126,10 @@ export class Events {
   }
 
   lie(): string {
-    const vf = this.sim.random.pick(this.sim.hardware.functions).address;
+    const vf = this.sim.random.pick(places(this.sim));
+    if (vf === undefined) return "no driver to lie";
     const lie = this.sim.random.pick(["silent", "loud"] as const);
-    const path = TYPE_FILES.replace("*", vf);
+    const path = usualFile(this.sim, vf);
     this.sim.liars.set(path, lie);
     if (lie === "silent") this.sim.hardware.faults.add({ on: "write", path, errno: "EIO" });
     return `the driver of ${vf} lies: ${lie}`;

@@ -1,10 +1,12 @@
+import { createFile, mdevPath } from "../../provider/host/devices/mdev/places";
 import type { Process } from "../world/kernel";
 import { vfioFacts } from "../world/kernel";
 import type { Observer } from "../world/observer";
 import { TYPE } from "../world/run";
 import type { Sim } from "../world/sim-world";
+import { places } from "./devices";
 
-const PCI = "/sys/bus/pci/devices";
+const typeFile = (vf: string) => `/sys/bus/pci/devices/${vf}/nvidia/current_vgpu_type`;
 /** Types of somebody else: another size, another letter of the same size, and the very one that we use. */
 const TYPES = [1151, 1162, TYPE];
 
@@ -22,20 +24,39 @@ export class Foreigner {
   ) {}
 
   async type(): Promise<string> {
+    if (this.sim.hardware.mdevs) return this.make();
     const vf = this.sim.random.pick(this.sim.hardware.functions);
     const type = this.sim.random.pick(TYPES);
     if (type === TYPE && this.isOursToWorkOn(vf.address)) return `leaves ${vf.address} alone`;
-    return `types ${vf.address} ${type}: ${await this.write(vf.address, String(type))}`;
+    return `types ${vf.address} ${type}: ${await this.write(typeFile(vf.address), String(type))}`;
+  }
+
+  /** An mdev of his own, under his own uuid, so no moment is a wrong one for it. */
+  private async make(): Promise<string> {
+    const { random } = this.sim;
+    const device = random.pick(places(this.sim));
+    if (device === undefined) return "finds no device for an mdev";
+    const [type, uuid] = [random.pick(TYPES), random.uuid()];
+    return `makes mdev ${uuid} of type ${type} on ${device}: ${await this.write(createFile(device, type), uuid)}`;
+  }
+
+  private async remove(): Promise<string> {
+    const mdev = this.sim.random.pick(this.sim.hardware.devices());
+    return mdev
+      ? `removes mdev ${mdev.address}: ${await this.write(`${mdevPath(mdev.address)}/remove`, "1")}`
+      : "finds no mdev to remove";
   }
 
   async clear(): Promise<string> {
+    if (this.sim.hardware.mdevs) return this.remove();
     const vf = this.sim.random.pick(this.sim.hardware.functions).address;
-    return `clears ${vf}: ${await this.write(vf, "0")}`;
+    return `clears ${vf}: ${await this.write(typeFile(vf), "0")}`;
   }
 
   async hold(): Promise<string> {
     const { sim } = this;
-    const vf = sim.random.pick(sim.hardware.functions);
+    const vf = sim.random.pick(sim.hardware.devices());
+    if (!vf) return "finds nothing to hold";
     const process = sim.kernel.spawn("");
     const opened = sim.hardware.open(`/dev/vfio/${vf.iommuGroup}`, { pid: process.pid, readOnly: false }).then(
       (handle) => {
@@ -72,8 +93,7 @@ export class Foreigner {
     return claimed || disk.has(`/run/vgpu/vf/${vf}`) || locks.held.has(`vf-${vf}`) || locks.held.has("host");
   }
 
-  private async write(vf: string, value: string): Promise<string> {
-    const path = `${PCI}/${vf}/nvidia/current_vgpu_type`;
+  private async write(path: string, value: string): Promise<string> {
     const done = this.sim.hardware.write(path, value, { pid: 1, foreign: true }).then(
       () => "ok",
       (error: { code?: string }) => error.code ?? String(error),

@@ -22,7 +22,13 @@ export interface Told {
 
 /** Plays one random history of at least so many steps; the same seed tells the same one. */
 export async function tell(seed: number, mostSteps: number): Promise<Told> {
-  const sim = new Sim({ seed, gpus: 1 + (seed % 2), vfs: 1 + (seed % 3), models: [CARD_MODELS.l40s] });
+  const models = [CARD_MODELS.l40s];
+  // Every fourth host has mdevs, and of those every third on the cards themselves.
+  const sim = new Sim(
+    seed % 4 === 3
+      ? { seed, gpus: 1 + (seed % 2), vfs: seed % 3, framework: "mdev", models }
+      : { seed, gpus: 1 + (seed % 2), vfs: 1 + (seed % 3), models },
+  );
   sim.settings = {
     graceMs: 60_000,
     lockWaitMs: 8_000,

@@ -3,6 +3,7 @@ import type { Spec } from "../../provider/protocol/spec";
 import { begin, newIncarnation, spec } from "../world/run";
 import type { Actor } from "../world/scheduler";
 import type { Sim } from "../world/sim-world";
+import { places } from "./devices";
 
 export const IDS = ["a", "b", "c"];
 const PROFILES = ["NVIDIA L40S-8Q", "NVIDIA L40S-8Q", "NVIDIA L40S-4Q", "L40S-8A"];
@@ -34,7 +35,7 @@ export class Operators {
   private asked(verb: Verb, id: string): Record<string, unknown> {
     const { random } = this.sim;
     if (["reconcile", "list", "inspect"].includes(verb)) return {};
-    if (verb === "release") return { vf: random.pick(this.sim.hardware.functions).address, foreign: true };
+    if (verb === "release") return { vf: random.pick(places(this.sim)) ?? "0000:01:00.4", foreign: true };
     if (verb === "create" || verb === "update") {
       const incarnation = (verb === "update" && this.incarnationOf(id)) || this.anew(id);
       const owner = `org/${random.chance(0.9) ? id : "other"}`;

@@ -27,7 +27,9 @@ export function admit(asker: Asker, there: InstanceRecord | undefined): Admissio
   if (!there) return { as: "new" };
   const same = there.incarnation === asker.incarnation;
   const made = `made by ${there.owner} at ${there.createdAt}`;
-  if (there.owner !== asker.owner && !asker.adopt)
+  // A state that holds the incarnation is the same one under another name: a renamed resource, stack or project.
+  const renamed = asker.verb === "update" && same;
+  if (there.owner !== asker.owner && !asker.adopt && !renamed)
     return refuse("owned_by_other", `Instance ${asker.instance} was ${made}.`);
   if (asker.verb === "update" && !same && !asker.adopt) {
     return refuse(

@@ -1,0 +1,126 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { requires } from "../requirements";
+import { SimHost } from "../simhost/simhost";
+import { programFor } from "./program";
+import { Project } from "./project";
+
+requires(
+  "root",
+  "fuse",
+  "qemu",
+  "setup",
+)("whose an instance is, through the real engine", () => {
+  let host: SimHost;
+  beforeAll(async () => {
+    host = await SimHost.start({ gpus: 2, vfs: 4 });
+  });
+  afterAll(() => host?.stop());
+
+  const qemus = async (id: string) =>
+    (await host.processes()).filter(({ command }) => command.includes("-uuid") && command.includes(`guest=${id},`));
+
+  test("R-26 up --replace deletes the old one before the new one is made, and never takes it over", async () => {
+    await using project = await new Project({ program: programFor(host, { name: "replaced" }) }).init();
+    expect((await project.up()).code).toBe(0);
+    const [before] = await project.instances();
+    const up = await project.up("--replace", before?.urn as string);
+    expect(up.code, up.text).toBe(0);
+    const [after] = await project.instances();
+    expect(after?.outputs.incarnation).not.toBe(before?.outputs.incarnation);
+    expect(after?.outputs).toMatchObject({ state: "running", vfAddress: before?.outputs.vfAddress });
+    expect((await host.writes()).map(({ value }) => value)).toEqual(["1152", "0", "1152"]);
+    expect(await qemus("replaced")).toHaveLength(1);
+    expect((await project.destroy()).code).toBe(0);
+  });
+
+  test("R-28 another store behind the name: nothing is dropped, nothing is made, and the message says what to do", async () => {
+    await using project = await new Project({ program: programFor(host, { name: "elsewhere" }) }).init();
+    expect((await project.up()).code).toBe(0);
+    const real = (await host.exec(["cat", "/etc/vgpu/store-id"])).stdout;
+    const other = "99999999-9999-4999-8999-999999999999";
+    await host.exec(["sed", "-i", `s/${real.trim()}/${other}/`, "/etc/vgpu/store-id", "/var/lib/vgpu/store.json"]);
+    const writes = (await host.writes()).length;
+    for (const command of [project.refresh, project.destroy]) {
+      const end = await command();
+      expect(end.code).not.toBe(0);
+      expect(end.text).toContain("store_mismatch");
+      expect(end.text).toContain("pulumi state delete");
+      expect(await project.instances()).toHaveLength(1);
+    }
+    await host.exec(["rm", "/var/lib/vgpu/store.json"]);
+    expect((await project.refresh()).text).toContain("store_mismatch");
+    expect(await project.instances()).toHaveLength(1);
+    expect((await host.writes()).length).toBe(writes);
+    const machine = (await host.exec(["cat", "/etc/machine-id"])).stdout.trim();
+    await host.exec(["/bin/sh", "-c", "cat > /var/lib/vgpu/store.json"], {
+      input: JSON.stringify({ version: 1, storeId: real.trim(), machineId: machine }),
+    });
+    await host.exec(["/bin/sh", "-c", "cat > /etc/vgpu/store-id"], { input: real });
+    expect((await project.destroy()).code).toBe(0);
+  });
+
+  test("R-29 two copies of one stack: the second is told whose VM it is before it may have it, and only with adopt after the first has refreshed", async () => {
+    const program = programFor(host, { name: "twice" });
+    await using first = await new Project({ program }).init();
+    await using second = await new Project({ program }).init();
+    expect((await first.up()).code).toBe(0);
+    expect((await first.refresh()).code).toBe(0);
+    const refused = await second.up();
+    expect(refused.code).not.toBe(0);
+    expect(refused.text).toMatch(/already_exists|owned_by_other/);
+    expect(refused.text).toContain("adopt: true");
+    expect(await second.instances()).toEqual([]);
+    expect((await first.up()).text).toContain("2 unchanged");
+
+    second.write(programFor(host, { name: "twice", args: { adopt: true } }));
+    const adopted = await second.up();
+    expect(adopted.code, adopted.text).toBe(0);
+    expect(await qemus("twice")).toHaveLength(1);
+    const late = await first.refresh();
+    expect(late.code).not.toBe(0);
+    expect(late.text).toContain("owned_by_other");
+    // What the first state named is gone; its destroy touches nothing.
+    expect((await first.destroy()).code).toBe(0);
+    expect(await qemus("twice")).toHaveLength(1);
+    expect((await second.destroy()).code).toBe(0);
+    expect(await qemus("twice")).toEqual([]);
+  });
+
+  test("R-19 an instance of another stack is not touched, and its owner is named", async () => {
+    await using first = await new Project({ program: programFor(host, { name: "mine" }) }).init();
+    await using other = await new Project({ program: programFor(host, { name: "mine" }), stack: "prod" }).init();
+    expect((await first.up()).code).toBe(0);
+    const refused = await other.up();
+    expect(refused.text).toContain("owned_by_other");
+    expect(refused.text).toContain("urn:pulumi:dev::e2e::");
+    expect(await other.instances()).toEqual([]);
+    expect((await first.destroy()).code).toBe(0);
+  });
+
+  test("R-31 a renamed resource keeps its VM with an alias, and without one is refused", async () => {
+    await using project = await new Project({
+      program: programFor(host, { name: "old", args: { name: "renamed" } }),
+    }).init();
+    expect((await project.up()).code).toBe(0);
+    const [before] = await project.instances();
+
+    project.write(programFor(host, { name: "new", args: { name: "renamed" } }));
+    const refused = await project.up();
+    expect(refused.code).not.toBe(0);
+    expect(refused.text).toMatch(/owned_by_other|already_exists/);
+    expect(await qemus("renamed")).toHaveLength(1);
+
+    project.write(programFor(host, { name: "new", args: { name: "renamed" }, opts: { aliases: [{ name: "old" }] } }));
+    const renamed = await project.up();
+    expect(renamed.code, renamed.text).toBe(0);
+    const [after] = await project.instances();
+    expect(after?.outputs).toMatchObject({
+      uuid: before?.outputs.uuid,
+      incarnation: before?.outputs.incarnation,
+      state: "running",
+    });
+    expect(after?.outputs.ownerId).toContain("VgpuInstance::new");
+    expect((await project.destroy()).code).toBe(0);
+    expect(await qemus("renamed")).toEqual([]);
+  });
+});

@@ -88,7 +88,8 @@ function readable(asked: Request, value: unknown): string {
 }
 
 function viewText(view: InstanceView): string {
-  const device = view.vfAddress ? `${view.vfAddress} (type ${view.typeId}, ${view.profile})` : "no vGPU";
+  const place = view.mdevUuid ? `mdev ${view.mdevUuid} on ${view.vfAddress}` : view.vfAddress;
+  const device = place ? `${place} (type ${view.typeId}, ${view.profile})` : "no vGPU";
   return [view.instanceId, view.state, device, view.ownerId, view.cleanupPending ? "cleanup pending" : ""]
     .filter((text) => text !== "")
     .join("  ");

@@ -30,7 +30,10 @@ export function framebufferMiB(name: string): number {
   return Number(/-(\d+)[ABCQ][^-ABCQ]*$/.exec(name)?.[1] ?? 0) * 1024;
 }
 
+/** What the driver puts before a profile's name; older ones, with mdev, the second. */
+const VENDORS = ["NVIDIA", "GRID"];
+
 /** Whether a catalogue's name is the profile that was asked for, with or without the vendor's name before it. */
 export function isProfile(name: string, asked: string): boolean {
-  return name === asked || name === `NVIDIA ${asked}`;
+  return name === asked || VENDORS.some((vendor) => name === `${vendor} ${asked}`);
 }

@@ -21,5 +21,6 @@ export function isMade({ known, now }: Made, onDisk: Claim | null): boolean {
 }
 
 export function isSameClaim(one: Claim, other: Claim): boolean {
-  return one.vf === other.vf && one.bootId === other.bootId && one.uptimeMs === other.uptimeMs;
+  const same = (key: "vf" | "mdevUuid" | "bootId" | "uptimeMs") => one[key] === other[key];
+  return same("vf") && same("mdevUuid") && same("bootId") && same("uptimeMs");
 }

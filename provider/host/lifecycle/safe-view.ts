@@ -32,6 +32,7 @@ export async function safeView(host: Host, id: string, incarnation: string | und
         vfAddress: claim.vf,
         gpuAddress: claim.parent,
         framework: claim.framework,
+        mdevUuid: claim.mdevUuid,
       }),
       ...(claim && {
         typeId: claim.typeId,

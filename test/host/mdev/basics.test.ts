@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import type { Report } from "../../../provider/host/lifecycle/reconcile";
 import type { InstanceView } from "../../../provider/protocol/view";
 import { create, PROFILE, pass, recordOf, run, TYPE } from "../../world/run";
 import { CARD, endVm, marksOf, mdevHost, mdevsOf, mdevWrites, uuidOf, VF1, VF2 } from "./mdevs";
@@ -152,4 +153,27 @@ test("R-13 an mdev that somebody removed shows as type 0", async () => {
   sim.hardware.mdevs?.drop();
   const { value } = await run(sim, "read", { instance: "a" });
   expect((value as { instance: InstanceView }).instance).toMatchObject({ typeId: 0, claimedTypeId: TYPE });
+});
+
+test("K-17 carriers that appear 40 s after boot are waited for, and that counts as no failure", async () => {
+  const sim = mdevHost();
+  await create(sim, "a");
+  sim.kernel.vfsAfterBootMs = 40_000;
+  sim.reboot();
+  const { value } = await run(sim, "reconcile", {});
+  expect((value as Report).findings.map(({ kind }) => kind)).not.toContain("pending");
+  expect(recordOf(sim, "a")?.cleanup).toBeNull();
+  await pass(sim, 60_000);
+  await run(sim, "reconcile", {});
+  expect(Object.keys(mdevsOf(sim))).toEqual([uuidOf(sim, "a")]);
+});
+
+test("D-06 what cannot be looked at is told from the record, the uuid too", async () => {
+  const sim = mdevHost();
+  await create(sim, "a");
+  sim.kernel.unreadableUnits.add("vgpu-vm-a.service");
+  const { value } = await run(sim, "list", {});
+  expect((value as { instances: InstanceView[] }).instances).toMatchObject([
+    { framework: "mdev", mdevUuid: uuidOf(sim, "a"), devicePath: `/sys/bus/mdev/devices/${uuidOf(sim, "a")}` },
+  ]);
 });

@@ -1,4 +1,5 @@
 import { mdevPath, typeFolder } from "../../../provider/host/devices/mdev/places";
+import type { FileFacts } from "../../../provider/host/world/world";
 import { recordOf, TYPE } from "../../world/run";
 import type { SimOptions } from "../../world/sim-world";
 import { Sim } from "../../world/sim-world";
@@ -43,3 +44,18 @@ export function endVm(sim: Sim, id: string): void {
 
 /** Names in the folder of marks. */
 export const marksOf = ({ disk }: Sim): string[] => (disk.has("/run/vgpu/mdev") ? disk.list("/run/vgpu/mdev") : []);
+
+/** What the program sees of a file of the driver. */
+export async function factsOf(sim: Sim, path: string): Promise<FileFacts> {
+  const actor = sim.actor("look");
+  let facts: FileFacts | undefined;
+  void sim
+    .worldOf(actor)
+    .files.facts(path)
+    .then((seen) => {
+      facts = seen;
+    });
+  await sim.scheduler.run(() => facts !== undefined);
+  sim.actors.delete(actor);
+  return facts as FileFacts;
+}

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { mdevPath, typeFolder } from "../../../provider/host/devices/mdev/places";
 import { create, pass, recordOf, rewrite, run, TYPE } from "../../world/run";
 import { holdOpen } from "../../world/situation";
-import { CARD, endVm, foreignRemove, marksOf, mdevHost, mdevsOf, mdevWrites, uuidOf, VF1 } from "./mdevs";
+import { CARD, endVm, factsOf, foreignRemove, marksOf, mdevHost, mdevsOf, mdevWrites, uuidOf, VF1 } from "./mdevs";
 
 const MADE = `create ${VF1} ok`;
 const REMOVED = `remove ${VF1} ok`;
@@ -122,6 +122,20 @@ describe("release of an mdev", () => {
     expect((await run(sim, "delete", { instance: "a" })).code).toBe("");
     expect(mdevsOf(sim)[uuid]).toBeUndefined();
     expect(Object.keys(mdevsOf(sim))).toEqual([uuidOf(sim, "b")]);
+  });
+
+  test("I-09 a process that has the type's create file open is one whose write may still come, whoever has the lock", async () => {
+    const sim = mdevHost();
+    await create(sim, "a");
+    endVm(sim, "a");
+    await foreignRemove(sim, uuidOf(sim, "a"));
+    const child = sim.kernel.spawn("");
+    child.open.push(await factsOf(sim, `${typeFolder(VF1, TYPE)}/create`));
+    const { error } = await run(sim, "delete", { instance: "a" });
+    expect(error?.cause).toMatchObject({ code: "device_busy", message: expect.stringContaining(`pid ${child.pid}`) });
+    expect(recordOf(sim, "a")?.claim).not.toBeNull();
+    sim.kernel.end(child);
+    expect((await run(sim, "delete", { instance: "a" })).code).toBe("");
   });
 
   test("I-09 a remove that hangs keeps the claim", async () => {

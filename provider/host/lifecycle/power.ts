@@ -41,7 +41,8 @@ export async function powerOn(
 
 /** QEMU's complaint about the device itself counts against it; every other reason not to boot does not. */
 async function noteDeviceFailure(host: Host, { id, claim }: InstanceRecord, reason: string): Promise<void> {
-  if (!claim || !reason.includes(`vfio ${claim.vf}: `)) return;
+  // A card that carries several mdevs is not to blame as a whole.
+  if (!claim || claim.vf === claim.parent || !reason.includes(`vfio ${claim.mdevUuid || claim.vf}: `)) return;
   await noteFailure(host, claim.vf, id, reason).catch((error: unknown) => host.warn(textOf(error)));
 }
 

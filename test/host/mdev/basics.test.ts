@@ -177,3 +177,31 @@ test("D-06 what cannot be looked at is told from the record, the uuid too", asyn
     { framework: "mdev", mdevUuid: uuidOf(sim, "a"), devicePath: `/sys/bus/mdev/devices/${uuidOf(sim, "a")}` },
   ]);
 });
+
+test.each([
+  ["refuses the mdev", { on: "write", path: `/sys/bus/pci/devices/${VF1}/mdev_supported_types/*/create` }],
+  ["cannot be opened", { on: "open", path: "/dev/vfio/13", times: 1 }],
+] as const)("P-01 P-02 a function that %s for two instances is quarantined, and a boot lifts that", async (_, rule) => {
+  const sim = mdevHost({ vfs: 1 });
+  for (const id of ["a", "b"]) {
+    const fault = sim.hardware.faults.add({ ...rule, errno: "EIO" });
+    expect((await create(sim, id)).code).not.toBe("");
+    sim.hardware.faults.remove(fault);
+  }
+  const { code: refused, error } = await create(sim, "c");
+  expect([refused, error?.message]).toEqual(["quarantined", expect.stringContaining(VF1)]);
+  expect([mdevsOf(sim), marksOf(sim)]).toEqual([{}, []]);
+  sim.reboot();
+  expect((await create(sim, "c")).code).toBe("");
+});
+
+test("P-02 a card that carries several is never put into quarantine as a whole", async () => {
+  const sim = mdevHost({ vfs: 0 });
+  for (const on of ["write", "open"] as const) {
+    const path = on === "write" ? `/sys/bus/pci/devices/${CARD}/mdev_supported_types/*/create` : "/dev/vfio/*";
+    const fault = sim.hardware.faults.add({ on, path, errno: "EIO" });
+    for (const id of ["a", "b", "c"]) expect((await create(sim, id)).code).not.toBe("");
+    sim.hardware.faults.remove(fault);
+  }
+  expect((await create(sim, "d")).code).toBe("");
+});

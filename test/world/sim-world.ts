@@ -158,6 +158,7 @@ export class Sim {
         task: (pid, tid) => step(`task ${pid}/${tid}`, () => kernel.task(pid, tid)),
         tasks: (pid) => step(`tasks ${pid}`, () => kernel.readable(pid)?.tasks.map(({ tid }) => tid)),
         open: (pid, tid) => step(`open files ${pid}/${tid}`, () => kernel.openOf(pid, tid)),
+        lockLimit: (pid) => step(`limits ${pid}`, () => kernel.readable(pid) && kernel.lockLimit),
         signal: (pid, startTime, signal) =>
           step(`${signal} ${pid}`, () => {
             const process = kernel.processes.get(pid);

@@ -124,5 +124,10 @@ async function lastWords(host: Host, id: string): Promise<string> {
 async function identify(host: Host, id: string, vmm: Vmm): Promise<Vmm> {
   const pid = (await host.units.members(unitName(id)))?.pids[0] ?? 0;
   const task = pid > 0 ? await host.processes.task(pid, pid) : undefined;
-  return task ? { ...vmm, pid, startTime: task.startTime } : vmm;
+  if (!task) return vmm;
+  // VFIO pins all of the guest's memory; some systems silently ignore the unit's limit. Without KVM there is nothing to pin for.
+  const limit = host.settings.accelerator === "kvm" ? await host.processes.lockLimit(pid) : "unlimited";
+  if (limit !== undefined && limit !== "unlimited")
+    host.warn(`QEMU of ${id} may lock only ${limit} bytes of memory, though its unit says unlimited.`);
+  return { ...vmm, pid, startTime: task.startTime };
 }

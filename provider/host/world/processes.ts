@@ -34,6 +34,9 @@ export const realProcesses: Processes = {
     return open;
   },
 
+  lockLimit: async (pid) =>
+    unlessGone(() => /^Max locked memory\s+(\S+)/m.exec(fs.readFileSync(`/proc/${pid}/limits`, "utf8"))?.[1]),
+
   async signal(pid, startTime, signal) {
     if ((await realProcesses.task(pid, pid))?.startTime !== startTime) return false;
     process.kill(pid, signal);

@@ -108,6 +108,8 @@ export interface Processes {
   tasks(pid: number): Promise<number[] | undefined>;
   /** Facts of every file that a task has open. */
   open(pid: number, tid: number): Promise<FileFacts[] | undefined>;
+  /** How much memory a process may lock: bytes, `unlimited`, or undefined when the process has gone. */
+  lockLimit(pid: number): Promise<string | undefined>;
   /** Sends a signal to a process if it is still the one that started then; false when it is not. */
   signal(pid: number, startTime: string, signal: "SIGTERM" | "SIGKILL"): Promise<boolean>;
   /** Opens a VFIO group node for a moment: true when the kernel answers EBUSY, false when not, undefined when there is no such node. */

@@ -108,7 +108,6 @@ export const MUTATIONS = [
     "  await host.files.rename(file, baseFile(sha256));",
   ),
   one("forget the fsync of a disk", "vmm/disk.ts", "  await host.files.sync(overlay);\n", ""),
-  one("forget the fsync of a disk's folder", "vmm/disk.ts", "  await host.files.sync(folderOf(record.id));\n", ""),
   one(
     "forget the fsync of the current version",
     "lifecycle/install.ts",

@@ -26,7 +26,7 @@ symlinkSync(join(root, "node_modules"), join(folder, "node_modules"));
 function noticedBy(suite) {
   const results = join(folder, "results.json");
   rmSync(results, { force: true });
-  const args = [...suite, "--bail", "1", "--reporter=json", `--outputFile=${results}`, "--project", "light"];
+  const args = [...suite, "--bail", "1", "--reporter=json", `--outputFile=${results}`];
   const end = spawnSync(join(root, "node_modules/.bin/vitest"), ["run", ...args], {
     cwd: folder,
     env: { ...process.env, VGPU_SEED: SEED },

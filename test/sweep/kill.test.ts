@@ -1,14 +1,10 @@
 import { expect, test } from "vitest";
 import { isChange } from "../world/steps";
 import { MDEV_SCENARIOS } from "./mdev-scenarios";
-import { mended, play, type Then } from "./points";
-import { SCENARIOS, type Scenario } from "./scenarios";
+import { mended, play, thens } from "./points";
+import { SCENARIOS } from "./scenarios";
 
 const ALL = [...SCENARIOS, ...MDEV_SCENARIOS];
-
-/** A reconcile that is repeated at once waits for the grace, or between two starts. */
-const thens = ({ verb }: Scenario): readonly Then[] =>
-  verb === "reconcile" ? ["one reconcile"] : ["the same verb again", "one reconcile"];
 
 test.each(ALL)("$name: killed before each step, and after the last", { timeout: 120_000 }, async (scenario) => {
   const whole = await play(scenario, () => {});

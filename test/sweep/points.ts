@@ -5,7 +5,7 @@ import type { Actor } from "../world/scheduler";
 import { Sim } from "../world/sim-world";
 import type { Scenario } from "./scenarios";
 
-/** What is done at one step of a run: `true` = it was this one. */
+/** What is done at one step of a run. */
 export type AtStep = (sim: Sim, actor: Actor, step: string, index: number) => void;
 
 /** How it goes on after a verb was cut short. */
@@ -19,15 +19,9 @@ export interface Run {
 }
 
 /** Plays a scenario and does something at its steps; -1 stands for the moment after the last. */
-export async function play(
-  scenario: Scenario,
-  at: AtStep,
-  seed = 1,
-  begun: (sim: Sim) => void = () => {},
-): Promise<Run> {
+export async function play(scenario: Scenario, at: AtStep, seed = 1): Promise<Run> {
   const sim = new Sim({ seed, ...scenario.sim });
   const observer = new Observer(sim);
-  begun(sim);
   await scenario.prepare(sim);
   const actor = sim.actor(scenario.verb);
   let index = 0;
@@ -39,6 +33,10 @@ export async function play(
   at(sim, actor, "the end", -1);
   return { sim, observer, trace: actor.trace, outcome };
 }
+
+/** A reconcile that is repeated at once waits for the grace, or between two starts. */
+export const thens = ({ verb }: Scenario): readonly Then[] =>
+  verb === "reconcile" ? ["one reconcile"] : ["the same verb again", "one reconcile"];
 
 /** What is wrong after a run that was disturbed, once it is mended; nothing when the invariants held and everything healed. */
 export async function mended(scenario: Scenario, { sim, observer }: Run, then: Then): Promise<string[]> {

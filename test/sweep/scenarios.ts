@@ -184,6 +184,28 @@ export const SCENARIOS: readonly Scenario[] = [
     keeps: ["a"],
   },
   {
+    name: "stop, on a full disk",
+    verb: "stop",
+    prepare: async (sim) => {
+      await made(sim);
+      sim.disk.full = true;
+    },
+    asked: () => ({ instance: "a" }),
+    wrong: rests,
+    keeps: ["a"],
+  },
+  {
+    name: "delete, on a full disk",
+    verb: "delete",
+    prepare: async (sim) => {
+      await made(sim);
+      sim.disk.full = true;
+    },
+    asked: () => ({ instance: "a" }),
+    wrong: gone,
+    keeps: [],
+  },
+  {
     name: "update, switching off",
     verb: "update",
     prepare: (sim) => made(sim),

@@ -27,7 +27,23 @@ class Folder {
   readonly kind = "folder" as const;
   readonly entries = new Map<string, Entry>();
   durable = new Map<string, Entry>();
+  private groups = new Map<string, string>();
   constructor(readonly inode: number) {}
+
+  synced(): void {
+    this.durable = new Map(this.entries);
+    this.groups.clear();
+  }
+
+  /** A rename within a folder reaches the disk as a whole or not at all: both names share their fate. */
+  tie(from: string, to: string): void {
+    const [one, other] = [this.groupOf(from), this.groupOf(to)];
+    for (const name of [from, to, ...this.groups.keys()]) if (this.groupOf(name) === other) this.groups.set(name, one);
+  }
+
+  groupOf(name: string): string {
+    return this.groups.get(name) ?? name;
+  }
 }
 
 class Link {
@@ -128,7 +144,7 @@ export class Disk {
     const entry = this.at(path);
     if (this.forgetful(path)) return;
     if (entry.kind === "file") entry.durable = entry.text;
-    if (entry.kind === "folder") entry.durable = new Map(entry.entries);
+    if (entry.kind === "folder") entry.synced();
   }
 
   rename(from: string, to: string): void {
@@ -141,6 +157,7 @@ export class Disk {
     this.version++;
     this.parent(to).entries.set(nameOf(to), entry);
     this.parent(from).entries.delete(nameOf(from));
+    if (this.parent(from) === this.parent(to)) this.parent(to).tie(nameOf(from), nameOf(to));
   }
 
   unlink(path: string): void {
@@ -211,13 +228,17 @@ export class Disk {
   }
 
   private cutFolder(folder: Folder, random: Random): void {
+    const tosses = new Map<string, boolean>();
     for (const name of new Set([...folder.entries.keys(), ...folder.durable.keys()])) {
       const [now, kept] = [folder.entries.get(name), folder.durable.get(name)];
-      const survivor = now === kept || random.chance(0.5) ? kept : now;
+      const group = folder.groupOf(name);
+      const isLost = tosses.get(group) ?? random.chance(0.5);
+      tosses.set(group, isLost);
+      const survivor = now === kept || isLost ? kept : now;
       if (survivor) folder.entries.set(name, survivor);
       else folder.entries.delete(name);
     }
-    folder.durable = new Map(folder.entries);
+    folder.synced();
     for (const entry of folder.entries.values()) {
       if (entry.kind === "folder") this.cutFolder(entry, random);
       if (entry.kind === "file" && entry.text !== entry.durable) {

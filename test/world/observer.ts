@@ -78,6 +78,11 @@ export class Observer implements Watch {
     this.comesBack.add(id);
   }
 
+  beforeCut(): void {
+    for (const [id, { text }] of this.records)
+      if (this.sim.disk.durable(`${INSTANCES}/${id}/record.json`) !== text) this.records.delete(id);
+  }
+
   ended(actor: Actor, verb: string, { code, value, error }: Outcome): void {
     this.account();
     const id = actor.about ?? "";

@@ -32,6 +32,8 @@ export interface Watch {
   /** The list of all processes is read. */
   scanned(actor: Actor): void;
   signalled(actor: Actor, process: Process): void;
+  /** The power goes: what is not on the platters may be lost. */
+  beforeCut(): void;
   /** A record is removed by hand. */
   erased(id: string): void;
   /** A verb has answered. */
@@ -93,6 +95,7 @@ export class Sim {
 
   powerCut(): void {
     for (const actor of [...this.actors]) this.kill(actor);
+    this.watch?.beforeCut();
     this.disk.cut(this.random);
     this.locks.clear();
     this.writers.clear();

@@ -32,8 +32,8 @@ export async function prepareDisk(host: Host, record: InstanceRecord): Promise<I
   const overlay = `${folderOf(record.id)}/${DISK}`;
   await unlinkIfThere(host.files, overlay);
   await qemuImg(host, ["create", "-q", "-f", "qcow2", "-b", baseFile(base), "-F", await formatOf(host, base), overlay]);
+  // Its name becomes durable with the next save of the record beside it.
   await host.files.sync(overlay);
-  await host.files.sync(folderOf(record.id));
   return named;
 }
 

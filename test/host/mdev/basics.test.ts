@@ -118,7 +118,7 @@ test("B-09 a create that the driver refuses is tried on the next function, and t
   expect(marksOf(sim)).toEqual([uuidOf(sim, "a")]);
 });
 
-test("E-05 a boot that fails removes the mdev again", async () => {
+test("C-07 a boot that fails removes the mdev again", async () => {
   const sim = mdevHost();
   sim.kernel.guests.set("a", { fails: true });
   expect((await create(sim, "a")).code).toBe("vmm_failed");
@@ -126,7 +126,7 @@ test("E-05 a boot that fails removes the mdev again", async () => {
   expect([mdevsOf(sim), marksOf(sim), recordOf(sim, "a")]).toEqual([{}, [], undefined]);
 });
 
-test("K-18 after a reboot the claim of before is dropped, and the instance runs on a new mdev", async () => {
+test("N-05 after a reboot the claim of before is dropped, and the instance runs on a new mdev", async () => {
   const sim = mdevHost();
   await create(sim, "a");
   const before = uuidOf(sim, "a");
@@ -147,7 +147,7 @@ test("Q-05 inspect says what a card still takes, and who is on it", async () => 
   ]);
 });
 
-test("R-13 an mdev that somebody removed shows as type 0", async () => {
+test("Q-01 an mdev that somebody removed shows as type 0", async () => {
   const sim = mdevHost();
   await create(sim, "a");
   sim.hardware.mdevs?.drop();
@@ -168,7 +168,7 @@ test("K-17 carriers that appear 40 s after boot are waited for, and that counts 
   expect(Object.keys(mdevsOf(sim))).toEqual([uuidOf(sim, "a")]);
 });
 
-test("D-06 what cannot be looked at is told from the record, the uuid too", async () => {
+test("Q-01 what cannot be looked at is told from the record, the uuid too", async () => {
   const sim = mdevHost();
   await create(sim, "a");
   sim.kernel.unreadableUnits.add("vgpu-vm-a.service");

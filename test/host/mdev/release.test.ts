@@ -177,7 +177,7 @@ describe("release of an mdev", () => {
     expect([recordOf(sim, "a")?.claim, Object.keys(mdevsOf(sim))]).toEqual([null, [uuid]]);
   });
 
-  test("H-15 an mdev that the claim names is ours also when its mark was removed by hand", async () => {
+  test("J-01 an mdev that the claim names is ours also when its mark was removed by hand", async () => {
     const sim = mdevHost();
     await create(sim, "a");
     sim.disk.erase(`/run/vgpu/mdev/${uuidOf(sim, "a")}`);
@@ -196,7 +196,7 @@ describe("release of an mdev", () => {
     }
   });
 
-  test("G-07 the driver's device goes away with its mdev: the claim is dropped", async () => {
+  test("I-01 the device that carries it goes away with its mdev: the claim is dropped", async () => {
     const sim = mdevHost();
     await create(sim, "a");
     endVm(sim, "a");

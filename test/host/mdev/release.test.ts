@@ -165,6 +165,16 @@ describe("release of an mdev", () => {
     expect((await run(sim, "delete", { instance: "a" })).code).toBe("");
   });
 
+  test("I-01 an mdev that is listed and whose type is not told is not gone", async () => {
+    const sim = mdevHost();
+    await create(sim, "a");
+    endVm(sim, "a");
+    const find = sim.hardware.find.bind(sim.hardware);
+    sim.hardware.find = (path) => (path.endsWith("/mdev_type") ? undefined : find(path));
+    expect((await run(sim, "delete", { instance: "a" })).error?.cause?.code).toBe("discovery_failed");
+    expect([mdevWrites(sim), recordOf(sim, "a")?.claim?.framework]).toEqual([[MADE], "mdev"]);
+  });
+
   test("H-12 a claim of an earlier boot is dropped, and an mdev that now has its uuid is not touched", async () => {
     const sim = mdevHost();
     await create(sim, "a");

@@ -2,11 +2,13 @@ import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { cpus, loadavg } from "node:os";
 import { parseArgs } from "node:util";
+import { durableFigures } from "./durable";
 import { type Figure, markdown, table } from "./figure";
+import { scaleFigures } from "./scale";
 import { startFigures } from "./start";
 import { warmFigures } from "./warm";
 
-const USAGE = `Usage: npm run bench -- [options] [start] [warm] [scale] [disk]
+const USAGE = `Usage: npm run bench -- [options] [start] [warm] [scale] [durable]
   --rounds N    rounds of each comparison (default 20)
   --write FILE  also writes the table there, as Markdown
 `;
@@ -15,6 +17,8 @@ const USAGE = `Usage: npm run bench -- [options] [start] [warm] [scale] [disk]
 const GROUPS: Record<string, (rounds: number) => Promise<Figure[]>> = {
   start: (rounds) => startFigures(rounds * 2),
   warm: warmFigures,
+  scale: scaleFigures,
+  durable: durableFigures,
 };
 
 async function main(): Promise<number> {

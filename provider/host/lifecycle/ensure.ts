@@ -10,28 +10,33 @@ import { ownRecord, saveRecord } from "../store/records";
 import { requireQemu } from "../vmm/boot";
 import { prepareDisk } from "../vmm/disk";
 import type { Held } from "../world/world";
+import { rememberingAbsence } from "./absence";
 import { type Admission, type Asker, admit } from "./admission";
 import { clearAway } from "./delete";
 import { type Made, madeFrom } from "./made";
 import { isDeviceChanged, powerOff, powerOn } from "./power";
 import { forgetStarts } from "./restart";
 import { rollBack } from "./rollback";
-import { leftoversOf, viewOf } from "./view";
+import { type Leftovers, leftoversOf, viewOf } from "./view";
 
 /**
  * Brings an instance to what is asked, from whatever is there: the one path of create, update and adopt. So a create that was
  * killed is finished by repeating it.
  */
-export async function ensureInstance(host: Host, asker: Asker): Promise<InstanceView> {
-  return under(take(host, instanceLock(asker.instance), asker.instance), async (lock) => {
+export async function ensureInstance(asked: Host, asker: Asker): Promise<InstanceView> {
+  return under(take(asked, instanceLock(asker.instance), asker.instance), async (lock) => {
+    const host = rememberingAbsence(asked, asker.instance);
     const there = await ownRecord(host.files, asker.instance);
     requireSameMachine(host, there);
     const admission = admit(asker, there);
     if (admission.as === "refused") throw admission.error;
     if (admission.as === "own" && admission.notice) host.warn(admission.notice);
-    if (await host.units.stopping()) throw new VgpuError("host_not_ready", "The host is shutting down.");
+    // Both ask systemd; neither answer changes the other.
+    const left = there ? undefined : leftoversOf(host, asker.instance);
+    const [stopping] = await Promise.all([host.units.stopping(), left]);
+    if (stopping) throw new VgpuError("host_not_ready", "The host is shutting down.");
     const qemu = asker.spec.running ? await requireQemu(host) : "";
-    const start = await startingRecord(host, asker, admission, there);
+    const start = await startingRecord(host, asker, { admission, there, left });
     const before = start.phase === "complete" ? there : undefined;
     const made = madeFrom(start.claim);
     const record = await bring(host, asker, start, { qemu, lock, made }).catch(async (failure: unknown) => {
@@ -50,17 +55,19 @@ function requireSameMachine(host: Host, there: InstanceRecord | undefined): void
   );
 }
 
+/** What was left of an instance without a record; undefined while there is one. */
+type Seen = Promise<Leftovers> | undefined;
+
 /** The record to start from; what is only a remainder is cleared away first. Nothing of a new one is on the disk yet. */
 async function startingRecord(
   host: Host,
   asker: Asker,
-  admission: Admission,
-  there: InstanceRecord | undefined,
+  { admission, there, left: seen }: { admission: Admission; there: InstanceRecord | undefined; left: Seen },
 ): Promise<InstanceRecord> {
   if (there && admission.as === "own")
     return { ...there, owner: asker.owner, incarnation: asker.incarnation, acknowledged: asker.verb === "update" };
   if (there) await clearAway(host, there);
-  const left = await leftoversOf(host, asker.instance);
+  const left = await (seen ?? leftoversOf(host, asker.instance));
   if (left.unit || left.marked.length > 0) {
     const what = [left.unit ? "its unit runs" : "", ...left.marked.map((vf) => `${vf} is marked for it`)].filter(
       (text) => text !== "",

@@ -2,6 +2,8 @@
 // must be in its file exactly once, so that a mutation cannot quietly miss when the product changes.
 
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: these are pieces of source text
+import { MDEV_MUTATIONS } from "./mdev.mjs";
+
 const edit = (file, find, replace) => ({ file: `provider/host/${file}`, find, replace });
 const one = (name, file, find, replace) => ({ name, edits: [edit(file, find, replace)] });
 
@@ -187,7 +189,7 @@ export const MUTATIONS = [
     "if (text === undefined && id === undefined) return undefined;",
     "if (text === undefined || id === undefined) return undefined;",
   ),
-  one("unreadable process ignored", "devices/handles.ts", "      everywhere(`pid ${pid}: ${textOf(error)}`);\n", ""),
+  one("unreadable process ignored", "devices/handles.ts", "      unreadable.push(`pid ${pid}: ${textOf(error)}`);\n", ""),
   one(
     "no VF lock in reconcile",
     "lifecycle/release.ts",
@@ -338,4 +340,5 @@ export const MUTATIONS = [
     'return { kind: "type", typeId: 0 };',
   ),
   one("claims nothing for nobody", "lifecycle/allocate.ts", "if (!host.requesterAlive()) {", 'if (host.verb === "") {'),
+  ...MDEV_MUTATIONS,
 ];

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { createFile } from "../../../provider/host/devices/mdev/places";
 import type { Report } from "../../../provider/host/lifecycle/reconcile";
 import type { InstanceView } from "../../../provider/protocol/view";
 import { create, PROFILE, pass, recordOf, run, TYPE } from "../../world/run";
@@ -116,6 +117,33 @@ test("B-09 a create that the driver refuses is tried on the next function, and t
   expect(mdevWrites(sim)).toEqual([`create ${VF1} EIO`, `create ${VF2} ok`]);
   expect(recordOf(sim, "a")?.claim?.vf).toBe(VF2);
   expect(marksOf(sim)).toEqual([uuidOf(sim, "a")]);
+});
+
+test("C-07 what counts is what is there after a create, not the driver's word", async () => {
+  const file = createFile(VF1, TYPE);
+  const silent = mdevHost();
+  silent.liars.set(file, "silent");
+  silent.hardware.faults.add({ on: "write", path: file, errno: "EIO" });
+  expect((await create(silent, "a")).code).toBe("");
+  expect([Object.values(mdevsOf(silent)), marksOf(silent)]).toEqual([[`${VF2} ${TYPE}`], [uuidOf(silent, "a")]]);
+
+  const loud = mdevHost();
+  loud.liars.set(file, "loud");
+  expect((await create(loud, "a")).code).toBe("");
+  expect(mdevsOf(loud)).toEqual({ [uuidOf(loud, "a")]: `${VF1} ${TYPE}` });
+});
+
+test("C-07 when it cannot be seen whether an mdev was made, the claim and a retained record stay", async () => {
+  const sim = mdevHost();
+  const find = sim.hardware.find.bind(sim.hardware);
+  sim.hardware.find = (path) => (path.endsWith("/mdev_type") ? undefined : find(path));
+  const { code, error } = await create(sim, "a");
+  expect([code, error?.cause?.code]).toEqual(["vgpu_cleanup_pending", "device_verify_failed"]);
+  expect(recordOf(sim, "a")).toMatchObject({ retained: true, claim: { vf: VF1 } });
+  expect(marksOf(sim)).toEqual([uuidOf(sim, "a")]);
+  sim.hardware.find = find;
+  expect((await run(sim, "delete", { instance: "a" })).code).toBe("");
+  expect([mdevsOf(sim), marksOf(sim)]).toEqual([{}, []]);
 });
 
 test("C-07 a boot that fails removes the mdev again", async () => {

@@ -1,0 +1,89 @@
+// The faults of mdev hosts; see mutations.mjs.
+
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: these are pieces of source text
+
+const one = (name, file, find, replace) => ({
+  name: `mdev: ${name}`,
+  edits: [{ file: `provider/host/${file}`, find, replace }],
+});
+const MARK = "  await mdevMarks.write(host, uuid, { instance: id, typeId, bootId: host.bootId, vf, uptimeMs });\n";
+const CREATE =
+  "  const end = await host.driver.write(createFile(vf, typeId), uuid, lock, host.settings.writeDeadlineMs);\n";
+
+export const MDEV_MUTATIONS = [
+  one("mark after create", "lifecycle/mdev.ts", `${MARK}${CREATE}`, `${CREATE}${MARK}`),
+  one(
+    "trust errno when making",
+    "lifecycle/mdev.ts",
+    'if (after.kind === "type" && after.typeId === typeId) return',
+    "if (end.errno === undefined) return",
+  ),
+  one("mark of a refused create kept", "lifecycle/mdev.ts", "  await mdevMarks.remove(host, uuid, id);\n", ""),
+  one(
+    "trust errno when removing",
+    "devices/mdev/device.ts",
+    'if (after.kind === "gone" || (after.kind === "type" && after.typeId === 0)) return',
+    "if (end.errno === undefined) return",
+  ),
+  one(
+    "removed while it is open",
+    "devices/mdev/device.ts",
+    'if (use !== undefined) return { kind: "in use", reason: use };',
+    "",
+  ),
+  one(
+    "a create that hangs is not looked for",
+    "devices/mdev/device.ts",
+    "written: [createFile(vf, name.typeId), ",
+    "written: [",
+  ),
+  one("other records are asked", "devices/mdev/device.ts", "reused: false", "reused: true"),
+  one(
+    "a claimed one without its mark is not ours",
+    "devices/mdev/device.ts",
+    "(await mdevMarks.read(host, uuid)) ??",
+    '(await mdevMarks.read(host, uuid)) ?? { instance: "", typeId, bootId: "" } ??',
+  ),
+  one(
+    "mark kept after the release",
+    "devices/mdev/device.ts",
+    "mdevMarks.remove(host, uuid, instance)",
+    "Promise.resolve()",
+  ),
+  one(
+    "one whose type is not told is gone",
+    "devices/mdev/find.ts",
+    "if ((await mdevUuids(host)).includes(uuid)) return",
+    'if (uuid === "") return',
+  ),
+  one(
+    "young orphans are swept",
+    "lifecycle/sweep.ts",
+    "if (made && (await isRecent(host, made)))",
+    "if (made && made.uptimeMs < 0)",
+  ),
+  one(
+    "orphans on somebody else's device are swept",
+    "lifecycle/sweep.ts",
+    "if (there && there.device !== mark.vf)",
+    'if (there && there.device === "")',
+  ),
+  one(
+    "foreign ones are not told",
+    "lifecycle/sweep.ts",
+    "if (!mark) note(`mdev ${uuid}",
+    "if (mark) note(`mdev ${uuid}",
+  ),
+  one(
+    "a bus that cannot be listed is none",
+    "devices/mdev/discovery.ts",
+    'throw new VgpuError("discovery_failed", `The mdev bus',
+    'return [];\n    throw new VgpuError("discovery_failed", `The mdev bus',
+  ),
+  one(
+    "promised room is free",
+    "devices/placement.ts",
+    "return promised.reduce((left, slots) => left - slots,",
+    "return promised.reduce((left) => left,",
+  ),
+];

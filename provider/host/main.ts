@@ -10,7 +10,7 @@ import { safeView } from "./lifecycle/safe-view";
 import { stopUnit } from "./lifecycle/unit-stop";
 import { people } from "./people";
 import { reconcilePass } from "./reconcile";
-import { type Identity, readIdentity, readMachineId } from "./store/identity";
+import { type Identity, isBeingMade, readIdentity, readMachineId } from "./store/identity";
 import { readSettings } from "./store/settings";
 import { runVerb, SAFE_ON_ANOTHER_MACHINE } from "./verbs";
 import { ignoreLostRequester, receive, send } from "./wire";
@@ -52,7 +52,8 @@ async function storeFor(request: Request): Promise<Identity | undefined> {
   const { files } = realWorld;
   const there = await readIdentity(files);
   const mayInstall =
-    request.verb === "install" || (request.verb === "create" && request.storeId === undefined && !there);
+    request.verb === "install" ||
+    (request.verb === "create" && request.storeId === undefined && (!there || (await isBeingMade(files))));
   const identity = mayInstall ? await installHost(realWorld, PROGRAM_HASH, request.storeId === undefined) : there;
   if (!identity) {
     if (request.verb === "inspect" || request.verb === "list" || request.verb === "uninstall") return undefined;

@@ -10,20 +10,34 @@ import {
   VERSIONS,
 } from "../../protocol/places";
 import { ensureFolder, listIfThere, readIfThere, removeTree, replaceFile, unlinkIfThere } from "../store/atomic";
-import { type Identity, MAKING_FILE, readIdentity, readMachineId } from "../store/identity";
+import { type Identity, isBeingMade, MAKING_FILE, readIdentity, readMachineId } from "../store/identity";
+import { INSTALL_LOCK } from "../store/locks";
 import { findRecords } from "../store/records";
 import { INSTALLED_UNITS, RECONCILE_SERVICE, RECONCILE_TIMER } from "../units/reconcile";
 import { QEMU_USER } from "../vmm/command";
-import type { World } from "../world/world";
+import type { Files, World } from "../world/world";
 
 /** Where an administrator's units are. */
 export const UNIT_FOLDER = "/etc/systemd/system";
+
+/** Longest wait for another install. */
+const INSTALLS_WITHIN_MS = 60_000;
 
 /**
  * Makes the host ready: folders, the user that QEMU becomes, and, only for a caller whose state names no store yet, the store. One
  * half of a store is never completed: it may be a file system that is not mounted.
  */
 export async function installHost(world: World, program: string, makeStore: boolean): Promise<Identity> {
+  const lock = await world.locks.take(INSTALL_LOCK, { verb: "install", instance: "" }, INSTALLS_WITHIN_MS);
+  if (!lock) throw new VgpuError("lock_timeout", `Another install was not done within ${INSTALLS_WITHIN_MS / 1000} s.`);
+  try {
+    return await installAlone(world, program, makeStore);
+  } finally {
+    await lock.release();
+  }
+}
+
+async function installAlone(world: World, program: string, makeStore: boolean): Promise<Identity> {
   const { files } = world;
   const machineId = await readMachineId(files);
   let identity = await readIdentity(files);
@@ -35,6 +49,7 @@ export async function installHost(world: World, program: string, makeStore: bool
       );
     identity = await makeIdentity(world, machineId);
   }
+  await finishMaking(files);
   for (const folder of [INSTANCES, `${IMAGES}/incoming`, SETTINGS]) await ensureFolder(files, folder);
   await makeUser(world);
   if (program !== "") {
@@ -57,8 +72,14 @@ async function makeIdentity({ files, clock }: World, machineId: string): Promise
   await replaceFile(files, MAKING_FILE, `${storeId}\n`);
   await replaceFile(files, STORE_FILE, `${JSON.stringify({ version: 1, storeId, machineId })}\n`);
   await replaceFile(files, STORE_ID_FILE, `${storeId}\n`);
-  await unlinkIfThere(files, MAKING_FILE);
   return { storeId, storeMachineId: machineId };
+}
+
+/** An install that was killed may have left the halves of the store where a power cut would lose them. */
+async function finishMaking(files: Files): Promise<void> {
+  if (!(await isBeingMade(files))) return;
+  for (const folder of [STATE, SETTINGS]) await files.sync(folder);
+  await unlinkIfThere(files, MAKING_FILE);
 }
 
 async function makeUser({ tools }: World): Promise<void> {

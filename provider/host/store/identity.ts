@@ -27,8 +27,9 @@ export const MAKING_FILE = `${STORE_ID_FILE}.making`;
 
 /** The store of this host; undefined when it was never made, or not to its end. One half without the other is a mismatch. */
 export async function readIdentity(files: Files): Promise<Identity | undefined> {
-  const text = await readIfThere(files, STORE_FILE);
-  const id = (await readIfThere(files, STORE_ID_FILE))?.trim();
+  let { text, id } = await readHalves(files);
+  // Somebody may just have made the one while the other was read.
+  if ((text === undefined) !== (id === undefined)) ({ text, id } = await readHalves(files));
   if (text === undefined && id === undefined) return undefined;
   if (text !== undefined && id === undefined && (await isHalfMade(files, text))) return undefined;
   if (text === undefined) {
@@ -52,6 +53,16 @@ export async function readIdentity(files: Files): Promise<Identity | undefined> 
     );
   }
   return { storeId: id, storeMachineId: store.data.machineId };
+}
+
+async function readHalves(files: Files): Promise<{ text: string | undefined; id: string | undefined }> {
+  const text = await readIfThere(files, STORE_FILE);
+  return { text, id: (await readIfThere(files, STORE_ID_FILE))?.trim() };
+}
+
+/** Whether the install that made the store has not come to its end: a power cut could still lose it. */
+export async function isBeingMade(files: Files): Promise<boolean> {
+  return (await readIfThere(files, MAKING_FILE)) !== undefined;
 }
 
 /** An install that was killed between the halves: nobody has ever been told of that store. */

@@ -32,6 +32,8 @@ export class Observer implements Watch {
   /** Called at the first violation. */
   onViolation: (text: string) => void = () => {};
   steps = 0;
+  /** Incarnations that some verb said well of. */
+  private readonly answered = new Set<string>();
   private readonly comesBack = new Set<string>();
   private pending: { attempt: WriteAttempt; about: DeviceWrite; instance: string | undefined }[] = [];
   private records = new Map<string, Seen>();
@@ -86,6 +88,8 @@ export class Observer implements Watch {
   ended(actor: Actor, verb: string, { code, value, error }: Outcome): void {
     this.account();
     const id = actor.about ?? "";
+    if (code === "" && ["create", "update", "start", "stop"].includes(verb))
+      this.answered.add((value as { instance: { incarnation: string } }).instance.incarnation);
     if (/TypeError|RangeError|ReferenceError/.test(error?.message ?? ""))
       this.found("BUG", `${verb}: ${error?.message}`);
     if (verb === "delete" && code === "" && !(value as { stale: boolean }).stale) {
@@ -239,7 +243,8 @@ export class Observer implements Watch {
     const kept = now && (!now.record || (now.record.claim !== null && claimedName(now.record.claim) === held));
     if (claim && this.isCurrent(before) && !kept && this.authors.get(held)?.instance === id)
       this.found("S3", `the claim of ${id} is dropped, and ${held} is still typed for it`);
-    if (!now && before.phase === "complete" && !before.deleting && !before.retained)
+    const promised = this.answered.has(before.incarnation) && before.phase === "complete";
+    if (!now && promised && !before.deleting && !before.retained)
       this.found("S6", `the record of ${id} is gone, and nobody deletes it`);
   }
 

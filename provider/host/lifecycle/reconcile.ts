@@ -223,7 +223,8 @@ async function startIfDue(
   try {
     const qemu = await requireQemu(host);
     await saveRecord(host, await powerOn(host, record, { qemu, lock, made }));
-    await noteStart(host, id);
+    // What is not remembered only lets a later try come sooner.
+    await noteStart(host, id).catch((error: unknown) => host.warn(textOf(error)));
     note(id, "done", `started: ${due.reason}`);
   } catch (failure) {
     const error = await rollBack(host, id, { before: record, failure, made });

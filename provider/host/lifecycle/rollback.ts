@@ -12,6 +12,7 @@ import { ownLiveness } from "./liveness";
 import { isMade, isSameClaim, type Made } from "./made";
 import { releaseClaim } from "./release";
 import { removeFiles } from "./remove";
+import { noteStop } from "./restart";
 
 /** What failed, and what there is to take back. */
 interface Undo {
@@ -44,6 +45,7 @@ export async function rollBack(host: Host, id: string, { before, failure, made }
       await restore(host, record, before);
       return asVgpu(failure);
     }
+    if (before?.desired === "running") await noteStopIfLive(host, record);
     await stopVmm(host, { id, vmm: record.vmm, shutdownTimeoutMs: record.spec.shutdownTimeoutMs });
     record = await releaseClaim(host, record);
     if (before) await saveRecord(host, { ...before, claim: null, vmm: null });
@@ -52,6 +54,11 @@ export async function rollBack(host: Host, id: string, { before, failure, made }
   } catch (cause) {
     return keepPending(host, id, { record, before, failure, cause });
   }
+}
+
+/** A VM that came up before its start failed is stopped by us: it did not end of its own wish, and reconcile may start it again. */
+async function noteStopIfLive(host: Host, { id, vmm }: InstanceRecord): Promise<void> {
+  if ((await ownLiveness(host, id, vmm)).answer === "live") await noteStop(host, id).catch(() => {});
 }
 
 function hasNewClaim({ claim }: InstanceRecord, before: InstanceRecord): boolean {

@@ -5,9 +5,8 @@ import { errno, type Files, isGone, textOf } from "../world/world";
 /** What a half-written file is called; such a file says nothing and blocks nothing. */
 export const PART = ".part";
 
-/** Replaces a file so that a crash at any instruction leaves the old text or the new one. */
-export async function replaceFile(files: Files, path: string, text: string): Promise<void> {
-  const part = `${path}${PART}`;
+/** Replaces a file so that a crash at any instruction leaves the old text or the new one, and at most what it was written as. */
+export async function replaceFile(files: Files, path: string, text: string, part = `${path}${PART}`): Promise<void> {
   try {
     await unlinkIfThere(files, part);
     await files.create(part, text);

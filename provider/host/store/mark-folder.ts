@@ -2,7 +2,7 @@ import type * as z from "zod/mini";
 import { VgpuError } from "../../protocol/errors";
 import type { Host } from "../host";
 import { isGone, textOf } from "../world/world";
-import { ensureFolder, listIfThere, replaceFile, unlinkIfThere } from "./atomic";
+import { ensureFolder, listIfThere, PART, replaceFile, unlinkIfThere } from "./atomic";
 
 /** Marks of one kind of device, in `/run`: whom a device was made for, by name of the device. */
 export interface MarkFolder<T> {
@@ -19,6 +19,8 @@ export function markFolder<T extends { readonly instance: string; readonly bootI
   folder: string,
   names: z.ZodMiniType<string>,
   schema: z.ZodMiniType<T>,
+  /** What a mark is called while it is written, under the lock of its device: a name that comes again, so that nothing piles up. */
+  partName: (name: string, mark: T) => string = (name) => name,
 ): MarkFolder<T> {
   const unreadable = (name: string, reason: string) =>
     new VgpuError("inventory_ambiguous", `The mark ${folder}/${name} cannot be read: ${reason}.`);
@@ -45,7 +47,8 @@ export function markFolder<T extends { readonly instance: string; readonly bootI
       (await listIfThere(host.files, folder)).filter((name) => names.safeParse(name).success).sort(),
     write: async (host, name, mark) => {
       await ensureFolder(host.files, folder);
-      await replaceFile(host.files, `${folder}/${name}`, JSON.stringify(mark));
+      const part = `${folder}/${partName(name, mark)}${PART}`;
+      await replaceFile(host.files, `${folder}/${name}`, JSON.stringify(mark), part);
     },
     remove: async (host, name, instance) => {
       if ((await read(host, name))?.instance === instance) await unlinkIfThere(host.files, `${folder}/${name}`);

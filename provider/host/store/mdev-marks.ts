@@ -16,4 +16,4 @@ const mark = z.object({
 export type MdevMark = z.infer<typeof mark>;
 
 /** Marks of mdevs, by uuid. They outlive a claim that was lost, and say which mdevs may be removed then. */
-export const mdevMarks = markFolder(`${RUN}/mdev`, mdevUuid, mark);
+export const mdevMarks = markFolder(`${RUN}/mdev`, mdevUuid, mark, (_uuid, { vf }) => vf);

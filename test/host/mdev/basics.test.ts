@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { createFile } from "../../../provider/host/devices/mdev/places";
 import type { Report } from "../../../provider/host/lifecycle/reconcile";
 import type { InstanceView } from "../../../provider/protocol/view";
-import { create, PROFILE, pass, recordOf, run, TYPE } from "../../world/run";
+import { create, newIncarnation, PROFILE, pass, recordOf, run, spec, TYPE } from "../../world/run";
 import { CARD, endVm, marksOf, mdevHost, mdevsOf, mdevWrites, uuidOf, VF1, VF2 } from "./mdevs";
 
 test("A-04 Q-01 create on an mdev host makes one mdev, and names its path and uuid", async () => {
@@ -232,4 +232,20 @@ test("P-02 a card that carries several is never put into quarantine as a whole",
     sim.hardware.faults.remove(fault);
   }
   expect((await create(sim, "d")).code).toBe("");
+});
+
+test("marks that were cut short while they were written do not pile up", async () => {
+  const sim = mdevHost();
+  for (const id of ["a", "b", "c"]) {
+    const actor = sim.actor("create");
+    actor.before = (step) => {
+      if (/^rename .*\/run\/vgpu\/mdev\//.test(step)) sim.kill(actor);
+    };
+    const asked = { instance: id, incarnation: newIncarnation(), owner: "org", spec: spec(), adopt: false };
+    expect((await run(sim, "create", asked, actor)).code).toBe("killed");
+    expect((await run(sim, "delete", { instance: id })).code).toBe("");
+  }
+  expect(marksOf(sim)).toHaveLength(1);
+  expect((await create(sim, "d")).code).toBe("");
+  expect(marksOf(sim)).toEqual([uuidOf(sim, "d")]);
 });

@@ -68,4 +68,39 @@ requires(
     expect((await project.up()).text).toContain("1 updated");
     expect(await outputs()).toMatchObject({ state: "running", typeId: 1152 });
   });
+
+  test("R-13 the device is cleared behind a dead VM: refresh says so, up takes one again", async () => {
+    const vf = (await outputs())?.vfAddress as string;
+    await host.exec(["systemctl", "kill", "--signal=SIGKILL", "vgpu-vm-vm-1"]);
+    await expect.poll(qemus).toEqual([]);
+    await host.control.call("foreignType", { vf, type: 0 });
+    expect((await project.refresh()).code).toBe(0);
+    expect(await outputs()).toMatchObject({ state: "stopped", typeId: 0 });
+    expect((await project.up()).text).toContain("1 updated");
+    expect(await outputs()).toMatchObject({ state: "running", typeId: 1152 });
+  });
+
+  test("R-13 the record is removed while the VM runs: refresh says lost and keeps the resource, up makes it anew", async () => {
+    await host.exec(["rm", "-r", "/var/lib/vgpu/instances/vm-1"]);
+    expect((await project.refresh()).code).toBe(0);
+    expect(await outputs()).toMatchObject({ state: "lost", cleanupPending: true });
+    expect(await qemus()).toHaveLength(1);
+    const up = await project.up();
+    expect(up.code, up.text).toBe(0);
+    expect(await outputs()).toMatchObject({ state: "running", typeId: 1152, cleanupPending: false });
+    expect(await qemus()).toHaveLength(1);
+    expect(Object.values((await host.inventory()).types).filter((type) => type !== 0)).toHaveLength(1);
+  });
+
+  test("R-13 everything of it is gone: only then refresh drops the resource", async () => {
+    const vf = (await outputs())?.vfAddress as string;
+    await host.exec(["systemctl", "kill", "--signal=SIGKILL", "vgpu-vm-vm-1"]);
+    await expect.poll(qemus).toEqual([]);
+    await host.control.call("foreignType", { vf, type: 0 });
+    await host.exec(["rm", "-r", "/var/lib/vgpu/instances/vm-1", `/run/vgpu/vf/${vf}`]);
+    expect((await project.refresh()).code).toBe(0);
+    expect(await project.instances()).toEqual([]);
+    expect((await project.up()).text).toContain("1 created");
+    expect((await project.destroy()).code).toBe(0);
+  });
 });

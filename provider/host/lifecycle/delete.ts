@@ -54,7 +54,8 @@ async function begin(host: Host, record: InstanceRecord): Promise<InstanceRecord
   }
 }
 
-async function clearLeftovers(host: Host, id: string): Promise<void> {
+/** Ends and releases what is left of an instance whose record is gone. */
+export async function clearLeftovers(host: Host, id: string): Promise<void> {
   try {
     await stopVmm(host, { id, vmm: null, shutdownTimeoutMs: 60_000 });
     await releaseMarked(host, id);

@@ -12,7 +12,7 @@ import { prepareDisk } from "../vmm/disk";
 import type { Held } from "../world/world";
 import { rememberingAbsence } from "./absence";
 import { type Admission, type Asker, admit } from "./admission";
-import { clearAway } from "./delete";
+import { clearAway, clearLeftovers } from "./delete";
 import { type Made, madeFrom } from "./made";
 import { isDeviceChanged, powerOff, powerOn } from "./power";
 import { forgetStarts } from "./restart";
@@ -67,20 +67,7 @@ async function startingRecord(
   if (there && admission.as === "own")
     return { ...there, owner: asker.owner, incarnation: asker.incarnation, acknowledged: asker.verb === "update" };
   if (there) await clearAway(host, there);
-  const left = await (seen ?? leftoversOf(host, asker.instance));
-  if (left.unit || left.marked.length > 0) {
-    const what = [left.unit ? "its unit runs" : "", ...left.marked.map((vf) => `${vf} is marked for it`)].filter(
-      (text) => text !== "",
-    );
-    throw new VgpuError(
-      "vgpu_cleanup_pending",
-      `Something of an earlier ${asker.instance} is left on the host: ${what.join(", ")}.`,
-      {
-        hint: "Run 'vgpu-host delete' for it on the host, or destroy the resource, then run the same command again.",
-        details: { instance: asker.instance, claimKept: false },
-      },
-    );
-  }
+  await requireNoLeftovers(host, asker, await (seen ?? leftoversOf(host, asker.instance)));
   return {
     version: RECORD_VERSION,
     id: asker.instance,
@@ -103,6 +90,22 @@ async function startingRecord(
     uuid: host.clock.uuid(),
     program: host.program,
   };
+}
+
+/** A state that names an instance without a record wants it back: what is left of it goes first. A create must not end it. */
+async function requireNoLeftovers(host: Host, { verb, instance }: Asker, left: Leftovers): Promise<void> {
+  if (!left.unit && left.marked.length === 0) return;
+  const what = [left.unit ? "its unit runs" : "", ...left.marked.map((vf) => `${vf} is marked for it`)]
+    .filter((text) => text !== "")
+    .join(", ");
+  if (verb === "update") {
+    host.warn(`The record of ${instance} is gone; what was left of it is ended and released first: ${what}.`);
+    return clearLeftovers(host, instance);
+  }
+  throw new VgpuError("vgpu_cleanup_pending", `Something of an earlier ${instance} is left on the host: ${what}.`, {
+    hint: "Run 'vgpu-host delete' for it on the host, or destroy the resource, then run the same command again.",
+    details: { instance, claimKept: false },
+  });
 }
 
 const desiredOf = (spec: Spec) => (spec.running ? "running" : "stopped");

@@ -189,7 +189,12 @@ export const MUTATIONS = [
     "if (text === undefined && id === undefined) return undefined;",
     "if (text === undefined || id === undefined) return undefined;",
   ),
-  one("unreadable process ignored", "devices/handles.ts", "      unreadable.push(`pid ${pid}: ${textOf(error)}`);\n", ""),
+  one(
+    "unreadable process ignored",
+    "devices/handles.ts",
+    "      unreadable.push(`pid ${pid}: ${textOf(error)}`);\n",
+    "",
+  ),
   one(
     "no VF lock in reconcile",
     "lifecycle/release.ts",

@@ -49,8 +49,16 @@ function leftByReconcile(sim: Sim, observer: Observer): string[] {
     for (const name of namesIn(sim, `${INSTANCES}/${id}`))
       if (name.endsWith(".part")) left.push(`${INSTANCES}/${id}/${name}`);
   }
-  for (const vf of marksIn(sim))
-    if (observer.authors.get(vf)?.instance === undefined) left.push(`a mark of ${vf}, which we did not type`);
+  for (const vf of marksIn(sim)) {
+    const path = `/run/vgpu/vf/${vf}`;
+    const { instance } = JSON.parse(sim.disk.has(path) ? sim.disk.read(path) : '{"instance":""}') as {
+      instance: string;
+    };
+    // Somebody else may have given another type to the device of a VM that was about to open it.
+    const isUsed = runs(instance) && recordOf(sim, instance)?.claim?.vf === vf;
+    if (observer.authors.get(vf)?.instance === undefined && !isUsed)
+      left.push(`a mark of ${vf}, which we did not type`);
+  }
   for (const lock of sim.locks.held.keys()) left.push(`lock ${lock} is held`);
   return left;
 }

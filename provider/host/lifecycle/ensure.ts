@@ -4,6 +4,7 @@ import type { InstanceRecord } from "../../protocol/record";
 import { RECORD_VERSION } from "../../protocol/record";
 import type { Spec } from "../../protocol/spec";
 import type { InstanceView } from "../../protocol/view";
+import { nameOf } from "../devices/device";
 import type { Host } from "../host";
 import { instanceLock, take, under } from "../store/locks";
 import { ownRecord, saveRecord } from "../store/records";
@@ -94,8 +95,8 @@ async function startingRecord(
 
 /** A state that names an instance without a record wants it back: what is left of it goes first. A create must not end it. */
 async function requireNoLeftovers(host: Host, { verb, instance }: Asker, left: Leftovers): Promise<void> {
-  if (!left.unit && left.marked.length === 0) return;
-  const what = [left.unit ? "its unit runs" : "", ...left.marked.map((vf) => `${vf} is marked for it`)]
+  if (!left.unit && left.devices.length === 0) return;
+  const what = [left.unit ? "its unit runs" : "", ...left.devices.map((device) => `${nameOf(device)} is marked for it`)]
     .filter((text) => text !== "")
     .join(", ");
   if (verb === "update") {

@@ -67,8 +67,6 @@ async function observedType(host: Host, record: InstanceRecord): Promise<number>
 
 /** What is left on the host of an instance that has no record. */
 export interface Leftovers {
-  /** Names of {@link Leftovers.devices}. */
-  readonly marked: readonly string[];
   /** Devices that are marked for it. */
   readonly devices: readonly Marked[];
   readonly unit: boolean;
@@ -84,7 +82,6 @@ export async function leftoversOf(host: Host, id: string): Promise<Leftovers> {
   }
   return {
     devices,
-    marked: devices.map(nameOf),
     unit: liveness.answer === "live",
     files: await isBeingRemoved(host.files, id),
   };

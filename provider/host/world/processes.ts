@@ -1,5 +1,4 @@
 import * as fs from "node:fs";
-import { setTimeout } from "node:timers/promises";
 import { factsOf } from "./files";
 import { errno, type FileFacts, isGone, type Processes } from "./world";
 
@@ -67,18 +66,19 @@ function unlessGone<T>(look: () => T): T | undefined {
 }
 
 async function factsWithin(path: string): Promise<FileFacts | undefined> {
-  const late = new AbortController();
+  let timer: NodeJS.Timeout | undefined;
   try {
     return await Promise.race([
       fs.promises.stat(path).then(factsOf),
-      setTimeout(FACTS_WITHIN_MS, undefined, { signal: late.signal }).then(() => {
-        throw new Error(`no facts of ${path} within ${FACTS_WITHIN_MS / 1000} s`);
+      new Promise<never>((_, reject) => {
+        const late = () => reject(new Error(`no facts of ${path} within ${FACTS_WITHIN_MS / 1000} s`));
+        timer = setTimeout(late, FACTS_WITHIN_MS);
       }),
     ]);
   } catch (error) {
     if (isGone(error)) return undefined;
     throw error;
   } finally {
-    late.abort();
+    clearTimeout(timer);
   }
 }

@@ -2,17 +2,18 @@ import { createFile, mdevPath } from "../../provider/host/devices/mdev/places";
 import type { Process } from "../world/kernel";
 import { vfioFacts } from "../world/kernel";
 import type { Observer } from "../world/observer";
-import { TYPE } from "../world/run";
 import type { Sim } from "../world/sim-world";
 import { places } from "./devices";
 
 const typeFile = (vf: string) => `/sys/bus/pci/devices/${vf}/nvidia/current_vgpu_type`;
-/** Types of somebody else: another size, another letter of the same size, and the very one that we use. */
-const TYPES = [1151, 1162, TYPE];
+/** L40S-8Q, -8A and -4Q, which the operators ask for too. */
+const OURS = [1152, 1162, 1150];
+/** L40S-6Q and -4A, which only somebody else gives. */
+const TYPES = [1151, 1160, ...OURS];
 
 /**
  * Somebody else on the host, who types, clears and opens virtual functions as he likes, but for the moments that no order of steps can
- * close: with *our* type he keeps off a function that is claimed, marked or being worked on, since between our claim and our write, or
+ * close: with one of *our* types he keeps off a function that is claimed, marked or being worked on, since between our claim and our write, or
  * between our 0 and its read-back, what he types passes for ours (there is no compare-and-swap in sysfs).
  */
 export class Foreigner {
@@ -27,7 +28,7 @@ export class Foreigner {
     if (this.sim.hardware.mdevs) return this.make();
     const vf = this.sim.random.pick(this.sim.hardware.functions);
     const type = this.sim.random.pick(TYPES);
-    if (type === TYPE && this.isOursToWorkOn(vf.address)) return `leaves ${vf.address} alone`;
+    if (OURS.includes(type) && this.isOursToWorkOn(vf.address)) return `leaves ${vf.address} alone`;
     return `types ${vf.address} ${type}: ${await this.write(typeFile(vf.address), String(type))}`;
   }
 

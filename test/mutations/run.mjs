@@ -9,7 +9,7 @@ import { MUTATIONS } from "./mutations.mjs";
 const root = resolve(import.meta.dirname, "../..");
 const SEED = process.env.VGPU_SEED ?? "1";
 /** What is asked, in this order; the first that fails has noticed. */
-const SUITES = [["test/histories"], ["test/sweep", "test/host"]];
+const SUITES = [["test/histories"], ["test/host"], ["test/sweep"]];
 
 const wanted = process.argv.slice(2).filter((arg) => !arg.startsWith("-"));
 const mutations = MUTATIONS.filter(({ name }) => wanted.length === 0 || wanted.some((part) => name.includes(part)));
@@ -27,7 +27,7 @@ function noticedBy(suite) {
   const results = join(folder, "results.json");
   rmSync(results, { force: true });
   const args = [...suite, "--bail", "1", "--reporter=json", `--outputFile=${results}`];
-  const end = spawnSync(join(root, "node_modules/.bin/vitest"), ["run", ...args], {
+  const end = spawnSync(process.execPath, [join(root, "node_modules/vitest/vitest.mjs"), "run", ...args], {
     cwd: folder,
     env: { ...process.env, VGPU_SEED: SEED },
     encoding: "utf8",

@@ -31,7 +31,10 @@ export class Observer implements Watch {
   readonly byHand = new Set<string>();
   /** Called at the first violation. */
   onViolation: (text: string) => void = () => {};
+  /** Steps of anybody so far. */
   steps = 0;
+  /** Counts what happens in between too. */
+  private moment = 0;
   /** Incarnations that some verb said well of. */
   private readonly answered = new Set<string>();
   private readonly comesBack = new Set<string>();
@@ -58,12 +61,12 @@ export class Observer implements Watch {
   }
 
   scanned(actor: Actor): void {
-    this.scans.set(actor, this.steps);
+    this.scans.set(actor, this.moment);
   }
 
   /** A process of somebody else has opened a device. */
   held(handle: Handle): void {
-    this.heldSince.set(handle, this.steps);
+    this.heldSince.set(handle, this.moment);
   }
 
   signalled(actor: Actor, { pid, unit }: Process): void {
@@ -101,7 +104,8 @@ export class Observer implements Watch {
 
   /** Each step. */
   check(): void {
-    this.steps++;
+    this.moment++;
+    if (this.sim.scheduler.last) this.steps++;
     this.account();
     const { disk, kernel } = this.sim;
     const changed = disk.version !== this.diskVersion;

@@ -28,7 +28,7 @@ interface Options {
 export function runChild(command: string, args: readonly string[], options: Options): Promise<Ended | Hanging> {
   return new Promise((resolve, reject) => {
     const child = spawn(command, args, {
-      stdio: ["pipe", "pipe", "pipe", ...(options.inherit ?? [])],
+      stdio: [options.input === undefined ? "ignore" : "pipe", "pipe", "pipe", ...(options.inherit ?? [])],
       env: { ...process.env, LC_ALL: "C" },
       // A verb outlives its SSH session, and so must the children that it waits for.
       detached: true,
@@ -45,7 +45,7 @@ export function runChild(command: string, args: readonly string[], options: Opti
     child.stderr?.setEncoding("utf8").on("data", (text: string) => {
       if (stderr.length < MOST_OUTPUT) stderr += text;
     });
-    child.stdin?.on("error", () => {}).end(options.input ?? "");
+    child.stdin?.on("error", () => {}).end(options.input);
     child.once("error", (error) => {
       clearTimeout(timer);
       reject(error);

@@ -14,8 +14,8 @@ export interface Figure {
 
 export const ms = (value: number): string => `${value.toFixed(value < 10 ? 1 : 0)} ms`;
 
-export const spread = ({ median, quartiles: [low, high] }: Sample): string =>
-  `${ms(median)} (${low.toFixed(0)}-${high.toFixed(0)})`;
+export const spread = ({ median, least, quartiles: [low, high] }: Sample): string =>
+  `${ms(median)} (${low.toFixed(0)}-${high.toFixed(0)}, least ${least.toFixed(0)})`;
 
 const HEAD = { what: "figure", target: "target", measured: "measured", verdict: "", detail: "how it came about" };
 

@@ -39,7 +39,7 @@ async function main(): Promise<number> {
     figures.push(...((await GROUPS[name]?.(count)) ?? []));
     load.push(loadavg()[0] ?? 0);
   }
-  const about = `${cpus().length} x ${cpus()[0]?.model.trim()}, Linux ${execFileSync("uname", ["-r"], { encoding: "utf8" }).trim()}, Node ${process.version}; load ${Math.min(...load).toFixed(1)} to ${Math.max(...load).toFixed(1)} during the run. Times are medians (quartiles).`;
+  const about = `${cpus().length} x ${cpus()[0]?.model.trim()}, Linux ${execFileSync("uname", ["-r"], { encoding: "utf8" }).trim()}, Node ${process.version}; load ${Math.min(...load).toFixed(1)} to ${Math.max(...load).toFixed(1)} during the run. Times are medians (quartiles, least).`;
   console.log(`\n${table(figures)}\n\n${about}`);
   if (values.write) writeFileSync(values.write, `${markdown(figures)}\n\n${about}\n`);
   return figures.some(({ ok }) => ok === false) ? 1 : 0;

@@ -21,7 +21,7 @@ export async function startFigures(count: number): Promise<Figure[]> {
       target: `<= ${MOST}`,
       measured: value.toFixed(2),
       ok: value <= MOST,
-      detail: `n = ${start.n}; ${spread(start)} / ${spread(bare)}; a round's ratio ${ratio.quartiles.map((one) => one.toFixed(2)).join("-")}; launcher, whole bundle, one refused request`,
+      detail: `n = ${start.n}; ${spread(start)} / ${spread(bare)}; a round's ratio ${ratio.quartiles.map((one) => one.toFixed(2)).join("-")}, that of the least ${(start.least / bare.least).toFixed(2)}; launcher, whole bundle, one refused request`,
     });
   }
   return figures;

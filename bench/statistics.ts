@@ -2,6 +2,8 @@
 export interface Sample {
   readonly n: number;
   readonly median: number;
+  /** What the machine can do when nothing else runs. */
+  readonly least: number;
   /** A quarter of the values lies below the first, a quarter above the second. */
   readonly quartiles: readonly [number, number];
   readonly values: readonly number[];
@@ -14,7 +16,7 @@ export function sampleOf(values: readonly number[]): Sample {
     const [low, high] = [sorted[Math.floor(place)] ?? 0, sorted[Math.ceil(place)] ?? 0];
     return low + (high - low) * (place - Math.floor(place));
   };
-  return { n: values.length, median: at(0.5), quartiles: [at(0.25), at(0.75)], values };
+  return { n: values.length, median: at(0.5), least: at(0), quartiles: [at(0.25), at(0.75)], values };
 }
 
 /** What one round does: named pieces of work whose times are compared. */

@@ -62,7 +62,7 @@ function compared(
     target: `<= start + ${moreMs} ms = ${ms(budget)}`,
     measured: ms(more.median),
     ok: more.median <= budget,
-    detail: `n = ${product.n}; ${spread(product)} - ${spread(other)}, differing by ${spread(more)}; start ${spread(start)}; ${said}`,
+    detail: `n = ${product.n}; ${spread(product)} - ${spread(other)}, differing by ${spread(more)}; start ${spread(start)}; the least of each would make it ${ms(product.least - other.least)} of ${ms(start.least + moreMs)}; ${said}`,
   };
 }
 

@@ -57,6 +57,8 @@ export class Kernel {
   /** How the next VMs behave, by instance; the default is a good guest. */
   readonly guests = new Map<string, Guest>();
   stopping = false;
+  /** How long an image takes to come. */
+  imageAfterMs = 0;
   /** What processes may lock, as `/proc/<pid>/limits` says. */
   lockLimit = "unlimited";
   /** How long systemd leaves a request for a unit lying, beside what it takes anyway. */

@@ -7,8 +7,9 @@ type Step = <T>(name: string, effect: () => T | Promise<T>) => Promise<T>;
 export const IMAGE_SHA256 = "ab".repeat(32);
 
 /** Programs that do one thing: of `qemu-img` and `cp` what they do to the disk, everything else does well and nothing. */
-export function simTools({ disk, kernel }: Sim, step: Step): Tools {
-  const fetch = (to: string) => {
+export function simTools({ disk, kernel, scheduler }: Sim, step: Step): Tools {
+  const fetch = async (to: string) => {
+    if (kernel.imageAfterMs > 0) await new Promise<void>((resolve) => scheduler.schedule(kernel.imageAfterMs, resolve));
     disk.create(to, "image");
     disk.sync(to);
     return IMAGE_SHA256;

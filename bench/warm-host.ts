@@ -105,6 +105,19 @@ export class WarmHost implements AsyncDisposable {
     });
   }
 
+  /**
+   * Has the host see a plain copy of its PCI devices, in which only the type files are still the simulated hardware's: every look at
+   * that goes through another process, which a look at a real sysfs does not.
+   */
+  async plainDevices(): Promise<void> {
+    const script = `set -e; cd /sys/bus/pci/devices; mkdir /run/plain
+      for d in *; do mkdir /run/plain/$d; cp -a $d/. /run/plain/$d 2>/dev/null || true; done
+      for t in */nvidia/current_vgpu_type; do mount --bind $t /run/plain/$t; done
+      mount --rbind /run/plain /sys/bus/pci/devices`;
+    const { code, stderr } = await this.sim.exec(["/bin/sh", "-c", script]);
+    if (code !== 0) throw new Error(stderr);
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await this.pool.close();
     const { host } = this.sim.address;

@@ -11,6 +11,7 @@ const READ_MORE_MS = 10;
 export async function warmFigures(count: number): Promise<Figure[]> {
   using program = new LocalProgram();
   await using host = await WarmHost.start({ gpus: 1, vfs: 4, catalog: "l40s" });
+  await host.plainDevices();
   await host.create("other");
   const hand = await ByHand.like(host, "other", await lastFunction(host));
   const start = () => timed(() => program.start(process.execPath));

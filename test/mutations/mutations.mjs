@@ -48,7 +48,7 @@ export const MUTATIONS = [
   one(
     "trust errno when typing",
     VENDOR,
-    'if (after.kind === "type" && after.typeId === typeId) return { done: true };',
+    'if (!isOthers && after.kind === "type" && after.typeId === typeId) return { done: true };',
     'if (end.errno === undefined) return { done: true };\n  if (after.kind === "type" && after.typeId === typeId) return failed("refused", "it said no");',
   ),
   one(
@@ -60,7 +60,7 @@ export const MUTATIONS = [
   one(
     "no read-back of the type",
     VENDOR,
-    'if (after.kind === "type" && after.typeId === typeId) return',
+    'if (!isOthers && after.kind === "type" && after.typeId === typeId) return',
     "if (after) return",
   ),
   one(

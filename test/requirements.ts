@@ -34,6 +34,7 @@ const requirements = {
   systemd: { met: () => existsSync("/lib/systemd/systemd"), otherwise: "systemd is not installed" },
   sshd: { met: () => onPath("sshd"), otherwise: "openssh-server is not installed" },
   qemu: { met: () => onPath("qemu-system-x86_64"), otherwise: "qemu-system-x86 is not installed" },
+  spin: { met: () => onPath("spin") && onPath("gcc"), otherwise: "spin or gcc is not installed" },
   strace: { met: () => onPath("strace"), otherwise: "strace is not installed" },
   setup: {
     met: () => existsSync(join(__dirname, "..", "build", "setup.json")),

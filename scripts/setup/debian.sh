@@ -11,6 +11,7 @@ wanted="
   iproute2 procps util-linux mount
   qemu-system-x86 qemu-utils
   strace
+  spin gcc libc6-dev
   fish tcsh
   ca-certificates xz-utils
 "

@@ -1,0 +1,64 @@
+import { execFile } from "node:child_process";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { PROPERTIES, type Property, type Result, type Run } from "./runs";
+import { stepsOf } from "./trace";
+
+const call = promisify(execFile);
+export const MODEL = join(__dirname, "claim.pml");
+
+export interface Played {
+  readonly result: Result | "incomplete";
+  readonly states: number;
+  readonly seconds: number;
+}
+
+/** Visits every state of a run, until a property is violated. */
+export async function play(run: Run, folder: string): Promise<Played> {
+  // A stack of the longest path, in steps: about 80 bytes each.
+  const depth = run.quick ? 3_000_000 : 40_000_000;
+  const end = await search(run, folder, { options: [], depth });
+  const states = Number(/([0-9.e+]+) states, stored/.exec(end.text)?.[1] ?? 0);
+  return { result: resultOf(end.text), states, seconds: end.seconds };
+}
+
+/** The shortest way to a violation, as sentences; empty when there is none. */
+export async function counterexample(run: Run, folder: string): Promise<string[]> {
+  // Breadth first; it keeps the middles of steps too, so it needs far more room.
+  const end = await search(run, folder, { options: ["-DBFS"], depth: 100_000 });
+  const { stdout } = await call("spin", ["-t", "-p", "-g", "model.pml"], { cwd: folder, maxBuffer: 1 << 28 });
+  return [...stepsOf(stdout, await readFile(MODEL, "utf8")), `next: ${resultOf(end.text)} is violated`];
+}
+
+async function search(run: Run, folder: string, { options, depth }: { options: readonly string[]; depth: number }) {
+  await mkdir(folder, { recursive: true });
+  const at = { cwd: folder, maxBuffer: 1 << 26 };
+  const flags = run.flags.split(" ").filter((flag) => flag !== "");
+  const text = await call("gcc", ["-E", "-P", "-x", "c", ...flags.map((flag) => `-D${flag}`), MODEL], at);
+  await writeFile(join(folder, "model.pml"), text.stdout);
+  await call("spin", ["-a", "model.pml"], at);
+  const sizes = ["-DVECTORSZ=512", `-DMEMLIM=${run.quick ? 4000 : 16_000}`];
+  // The compiler takes longer than a short search: it optimises only for the long ones.
+  const effort = run.quick ? "-O0" : "-O1";
+  await call("gcc", [effort, "-w", "-DSAFETY", ...sizes, ...options, "-o", "pan", "pan.c"], at);
+  const began = Date.now();
+  // It ends with another code when its bounds are reached; what it says then is judged all the same.
+  const { stdout } = await call("nice", ["./pan", `-m${depth}`, "-w24", "-n"], at).catch(
+    (failed: { stdout?: string }) => ({ stdout: failed.stdout ?? "" }),
+  );
+  return { text: stdout, seconds: (Date.now() - began) / 1000 };
+}
+
+/** What the verifier says: only a search that was bounded by nothing shows that all is well. */
+export function resultOf(text: string): Result | "incomplete" {
+  const failed = /^pan:1: (.*)$/m.exec(text)?.[1];
+  if (failed !== undefined) {
+    const number = Number(/!\s?\((\d\d)\)/.exec(failed)?.[1]);
+    const property = (Object.keys(PROPERTIES) as Property[]).find((name) => PROPERTIES[name] === number);
+    if (property) return property;
+    throw new Error(`the model itself is wrong: ${failed}`);
+  }
+  const isBounded = /max search depth|out of memory|reached -DMEMLIM/.test(text);
+  return /errors: 0/.test(text) && !isBounded ? "ok" : "incomplete";
+}

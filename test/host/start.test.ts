@@ -17,7 +17,7 @@ beforeEach(() => {
     platform: "node",
     format: "cjs",
   });
-  const program = `process.exitCode = 7; console.log(JSON.stringify([typeof require, __dirname, process.argv.slice(2)]));`;
+  const program = `module.exports = { ran: process.argv[3] }; process.exitCode = 7; console.log(JSON.stringify([typeof require, __dirname, process.argv.slice(2)]));`;
   writeFileSync(
     join(folder, "program.cjs"),
     `(function (exports, require, module, __filename, __dirname) {${program}\n})`,
@@ -26,43 +26,44 @@ beforeEach(() => {
 
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-/** Runs it once; it must do what the program does, whatever it finds beside it. */
-function start(...flags: string[]): string[] {
-  const end = spawnSync(process.execPath, [...flags, join(folder, "start.cjs"), "--request", "-"], {
+/** Runs it once for a verb; it must do what the program does, whatever it finds beside it. */
+function start(verb: string, ...flags: string[]): string[] {
+  const end = spawnSync(process.execPath, [...flags, join(folder, "start.cjs"), "--request", verb], {
     encoding: "utf8",
   });
   expect([end.stdout, end.stderr, end.status]).toEqual([
-    `${JSON.stringify(["function", folder, ["--request", "-"]])}\n`,
+    `${JSON.stringify(["function", folder, ["--request", verb]])}\n`,
     "",
     7,
   ]);
-  return readdirSync(folder).filter((name) => name.startsWith("program.compiled"));
+  return readdirSync(folder).filter((name) => name.startsWith("program.compil"));
 }
 
-test("the first runs leave compiled code, and then no more is written", () => {
-  expect([start(), start(), start(), start(), start()]).toEqual([
-    ["program.compiled.1"],
-    ["program.compiled.2"],
-    ["program.compiled.3"],
-    ["program.compiled.4"],
-    ["program.compiled.4"],
+test("each verb adds its own to the compiled code once", () => {
+  expect([start("install"), start("create"), start("create"), start("read"), start("install")]).toEqual([
+    ["program.compiled.install"],
+    ["program.compiled.install+create"],
+    ["program.compiled.install+create"],
+    ["program.compiled.install+create+read"],
+    ["program.compiled.install+create+read"],
   ]);
 });
 
 test("code that another Node has compiled is refused and replaced", () => {
-  for (let run = 0; run < 4; run++) start();
-  expect(start("--no-lazy")).toEqual(["program.compiled.1"]);
+  start("install");
+  start("create");
+  expect(start("read", "--no-lazy")).toEqual(["program.compiled.read"]);
 });
 
 test.each(["", "no code at all", "\0".repeat(100_000)])("a damaged file (%#) is refused and replaced", (text) => {
-  writeFileSync(join(folder, "program.compiled.4"), text);
-  expect(start()).toEqual(["program.compiled.1"]);
+  writeFileSync(join(folder, "program.compiled.install+create"), text);
+  expect(start("create")).toEqual(["program.compiled.create"]);
 });
 
 test("a part that a killed run has left is in nobody's way, and goes after a minute", () => {
-  const part = join(folder, "program.compiled.part");
+  const part = join(folder, "program.compiling");
   writeFileSync(part, "half");
-  expect(start()).toEqual(["program.compiled.part"]);
+  expect(start("create")).toEqual(["program.compiling"]);
   utimesSync(part, 0, Date.now() / 1000 - 61);
-  expect(start()).toEqual(["program.compiled.1"]);
+  expect(start("create")).toEqual(["program.compiled.create"]);
 });

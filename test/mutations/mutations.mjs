@@ -346,4 +346,28 @@ export const MUTATIONS = [
   ),
   one("claims nothing for nobody", "lifecycle/allocate.ts", "if (!host.requesterAlive()) {", 'if (host.verb === "") {'),
   ...MDEV_MUTATIONS,
+  one(
+    "no lock in install",
+    "lifecycle/install.ts",
+    "world.locks.take(INSTALL_LOCK,",
+    "world.locks.take(`${INSTALL_LOCK}-${world.clock.uuid()}`,",
+  ),
+  one(
+    "forget the fsync of what a killed install has made",
+    "lifecycle/install.ts",
+    "  for (const folder of [STATE, SETTINGS]) await files.sync(folder);\n",
+    "",
+  ),
+  one(
+    "a device elsewhere is held back for good",
+    "lifecycle/sweep.ts",
+    "isCurrent(host, claim, machineId) && (await runsAsRecorded(host, vmm))",
+    "isCurrent(host, claim, machineId) && (await runsAsRecorded(host, null))",
+  ),
+  one(
+    "a record alone says where a VM lives",
+    "lifecycle/stock.ts",
+    "if (elsewhere && (await runsAsRecorded(host, vmm))) return undefined;",
+    "if (elsewhere) return undefined;",
+  ),
 ];

@@ -48,7 +48,6 @@ requires(
     const lines = stdout.split("\n");
     const top = lines.indexOf("bin");
     expect(lines.slice(0, top).filter((line) => /^[^/]/.test(line))).toEqual(["operator"]);
-    expect(lines.slice(top)).not.toContain(process.cwd().split("/")[1]);
     expect((await host.exec(["test", "-e", process.cwd()])).code).toBe(1);
     expect((await host.exec(["test", "-e", "/dev/kvm"])).code).toBe(1);
     expect(JSON.parse(await host.readFile("/etc/vgpu/config.json"))).toEqual({ accelerator: "tcg" });

@@ -24,28 +24,31 @@ import { type Leftovers, leftoversOf, viewOf } from "./view";
  * Brings an instance to what is asked, from whatever is there: the one path of create, update and adopt. So a create that was
  * killed is finished by repeating it.
  */
-export async function ensureInstance(asked: Host, asker: Asker): Promise<InstanceView> {
-  return under(take(asked, instanceLock(asker.instance), asker.instance), async (lock) => {
-    const host = rememberingAbsence(asked, asker.instance);
-    const there = await ownRecord(host.files, asker.instance);
-    requireSameMachine(host, there);
-    const admission = admit(asker, there);
-    if (admission.as === "refused") throw admission.error;
-    if (admission.as === "own" && admission.notice) host.warn(admission.notice);
-    // Both ask systemd; neither answer changes the other.
-    const left = there ? undefined : leftoversOf(host, asker.instance);
-    const [stopping] = await Promise.all([host.units.stopping(), left]);
-    if (stopping) throw new VgpuError("host_not_ready", "The host is shutting down.");
-    const qemu = asker.spec.running ? await requireQemu(host) : "";
-    const start = await startingRecord(host, asker, { admission, there, left });
-    const before = start.phase === "complete" ? there : undefined;
-    const made = madeFrom(start.claim);
-    const record = await bring(host, asker, start, { qemu, lock, made }).catch(async (failure: unknown) => {
-      throw await rollBack(host, asker.instance, { before, failure, made });
-    });
-    // What is complete is not taken back because it cannot be looked at now.
-    return viewOf(host, record);
+export async function ensureInstance(host: Host, asker: Asker): Promise<InstanceView> {
+  return under(take(host, instanceLock(asker.instance), asker.instance), (lock) => ensureUnder(host, asker, lock));
+}
+
+/** The same for a caller that has the instance's lock. */
+export async function ensureUnder(asked: Host, asker: Asker, lock: Held): Promise<InstanceView> {
+  const host = rememberingAbsence(asked, asker.instance);
+  const there = await ownRecord(host.files, asker.instance);
+  requireSameMachine(host, there);
+  const admission = admit(asker, there);
+  if (admission.as === "refused") throw admission.error;
+  if (admission.as === "own" && admission.notice) host.warn(admission.notice);
+  // Both ask systemd; neither answer changes the other.
+  const left = there ? undefined : leftoversOf(host, asker.instance);
+  const [stopping] = await Promise.all([host.units.stopping(), left]);
+  if (stopping) throw new VgpuError("host_not_ready", "The host is shutting down.");
+  const qemu = asker.spec.running ? await requireQemu(host) : "";
+  const start = await startingRecord(host, asker, { admission, there, left });
+  const before = start.phase === "complete" ? there : undefined;
+  const made = madeFrom(start.claim);
+  const record = await bring(host, asker, start, { qemu, lock, made }).catch(async (failure: unknown) => {
+    throw await rollBack(host, asker.instance, { before, failure, made });
   });
+  // What is complete is not taken back because it cannot be looked at now.
+  return viewOf(host, record);
 }
 
 function requireSameMachine(host: Host, there: InstanceRecord | undefined): void {

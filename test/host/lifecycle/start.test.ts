@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { InstanceRecord } from "../../../provider/protocol/record";
 import { claimOn, putRecord, vmmOf } from "../../world/records";
-import { create, recordOf, run, spec, TYPE, writes } from "../../world/run";
+import { begin, create, pass, recordOf, run, spec, TYPE, writes } from "../../world/run";
 import { Sim } from "../../world/sim-world";
 import {
   distinctWrites,
@@ -12,6 +12,7 @@ import {
   refuseWrites,
   VF1,
   VF2,
+  vfAt,
   vmOf,
 } from "../../world/situation";
 
@@ -164,4 +165,15 @@ test.each([
     expect(outcome.error?.message).toMatch(/QEMU \d+ or newer is needed/);
   }
   expect([writes(sim), recordOf(sim, "a"), recordOf(sim, "b")]).toEqual([[], record, undefined]);
+});
+
+test("a start that waits for a delete does not bring the instance back", async () => {
+  const sim = new Sim();
+  await create(sim, "a");
+  const deletion = begin(sim, "delete", { instance: "a" });
+  await pass(sim, 1);
+  const start = begin(sim, "start", { instance: "a" });
+  await sim.scheduler.run(() => deletion.outcome() !== undefined && start.outcome() !== undefined);
+  expect([deletion.outcome()?.code, start.outcome()?.code]).toEqual(["", "not_found"]);
+  expect([recordOf(sim, "a"), vfAt(sim, VF1).typeId]).toEqual([undefined, 0]);
 });

@@ -14,33 +14,44 @@ export interface Played {
   readonly seconds: number;
 }
 
+/** Where a run is played, and what ends it early. */
+export interface Place {
+  readonly folder: string;
+  readonly signal: AbortSignal;
+}
+
 /** Visits every state of a run, until a property is violated. */
-export async function play(run: Run, folder: string): Promise<Played> {
+export async function play(run: Run, { folder, signal }: Place): Promise<Played> {
   // A stack of the longest path, in steps: about 80 bytes each.
-  const depth = run.quick ? 3_000_000 : 40_000_000;
-  const end = await search(run, folder, { options: [], depth });
+  const depth = run.size === "long" ? 20_000_000 : 3_000_000;
+  const end = await search(run, { folder, signal, options: [], depth });
   const states = Number(/([0-9.e+]+) states, stored/.exec(end.text)?.[1] ?? 0);
   return { result: resultOf(end.text), states, seconds: end.seconds };
 }
 
 /** The shortest way to a violation, as sentences; empty when there is none. */
-export async function counterexample(run: Run, folder: string): Promise<string[]> {
+export async function counterexample(run: Run, { folder, signal }: Place): Promise<string[]> {
   // Breadth first; it keeps the middles of steps too, so it needs far more room.
-  const end = await search(run, folder, { options: ["-DBFS"], depth: 100_000 });
+  const end = await search(run, { folder, signal, options: ["-DBFS"], depth: 100_000 });
   const { stdout } = await call("spin", ["-t", "-p", "-g", "model.pml"], { cwd: folder, maxBuffer: 1 << 28 });
   return [...stepsOf(stdout, await readFile(MODEL, "utf8")), `next: ${resultOf(end.text)} is violated`];
 }
 
-async function search(run: Run, folder: string, { options, depth }: { options: readonly string[]; depth: number }) {
+interface Search extends Place {
+  readonly options: readonly string[];
+  readonly depth: number;
+}
+
+async function search(run: Run, { folder, signal, options, depth }: Search) {
   await mkdir(folder, { recursive: true });
-  const at = { cwd: folder, maxBuffer: 1 << 26 };
+  const at = { cwd: folder, signal, maxBuffer: 1 << 26 };
   const flags = run.flags.split(" ").filter((flag) => flag !== "");
   const text = await call("gcc", ["-E", "-P", "-x", "c", ...flags.map((flag) => `-D${flag}`), MODEL], at);
   await writeFile(join(folder, "model.pml"), text.stdout);
   await call("spin", ["-a", "model.pml"], at);
-  const sizes = ["-DVECTORSZ=512", `-DMEMLIM=${run.quick ? 4000 : 16_000}`];
+  const sizes = ["-DVECTORSZ=512", `-DMEMLIM=${run.size === "long" ? 16_000 : 4000}`];
   // The compiler takes longer than a short search: it optimises only for the long ones.
-  const effort = run.quick ? "-O0" : "-O1";
+  const effort = run.size === "long" ? "-O1" : "-O0";
   await call("gcc", [effort, "-w", "-DSAFETY", ...sizes, ...options, "-o", "pan", "pan.c"], at);
   const began = Date.now();
   // It ends with another code when its bounds are reached; what it says then is judged all the same.

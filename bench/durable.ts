@@ -55,7 +55,7 @@ function figuresOf(creates: readonly (readonly Sync[])[]): Figure[] {
         .filter(isOf)
         .map((sync) => sync.ms),
     );
-    return `${(each.n / creates.length).toFixed(0)} x ${each.median.toFixed(2)} ms for ${name}`;
+    return `${(each.n / creates.length).toFixed(0)} x ${each.median.toFixed(2)} ms (at most ${Math.max(...each.values).toFixed(1)}) for ${name}`;
   });
   return [
     {

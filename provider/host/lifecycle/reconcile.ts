@@ -11,6 +11,7 @@ import { type Found, findRecord, findRecords, saveRecord, tidyFolder, untidyName
 import { requireQemu } from "../vmm/boot";
 import { removeUnusedBases } from "../vmm/disk";
 import { type Held, textOf } from "../world/world";
+import { rememberingAbsence } from "./absence";
 import { frameworkOf } from "./framework";
 import { isRecent, ownLiveness } from "./liveness";
 import { madeFrom } from "./made";
@@ -54,8 +55,8 @@ export async function reconcileHost(asked: Host): Promise<Report> {
   for (const found of records) {
     if (await isAtRest(host, found)) continue;
     settled.add(found.id);
-    await withInstance(host, found.id, note, async (record) => {
-      if (vendorDone || record.claim?.framework === "mdev") await settle(host, record, note);
+    await withInstance(host, found.id, note, async (mine, record) => {
+      if (vendorDone || record.claim?.framework === "mdev") await settle(mine, record, note);
     });
   }
   await sweepMdevs(host, records, note);
@@ -65,7 +66,7 @@ export async function reconcileHost(asked: Host): Promise<Report> {
   for (const { id, ...found } of records) {
     if (found.kind !== "record" || !isToRun(found.record)) continue;
     if (found.record.claim && !settled.has(id)) continue;
-    await withInstance(host, id, note, (record, lock) => startIfDue(host, record, { lock, note, cards }));
+    await withInstance(host, id, note, (mine, record, lock) => startIfDue(mine, record, { lock, note, cards }));
   }
   return { findings, vendorDone };
 }
@@ -111,7 +112,7 @@ async function withInstance(
   host: Host,
   id: string,
   note: Note,
-  work: (record: InstanceRecord, lock: Held) => Promise<void>,
+  work: (host: Host, record: InstanceRecord, lock: Held) => Promise<void>,
 ): Promise<void> {
   const lock = await host.locks.take(instanceLock(id), { verb: host.verb, instance: id }, 0);
   if (!lock) return;
@@ -126,7 +127,7 @@ async function withInstance(
         "waiting",
         `its record was made on machine ${found.record.machineId}; this is machine ${host.machineId}`,
       );
-    else await work(found.record, lock);
+    else await work(rememberingAbsence(host, id), found.record, lock);
   } catch (error) {
     note(id, "pending", textOf(error));
   } finally {

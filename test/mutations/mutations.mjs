@@ -5,7 +5,11 @@
 import { MDEV_MUTATIONS } from "./mdev.mjs";
 
 const edit = (file, find, replace) => ({ file: `provider/host/${file}`, find, replace });
-const one = (name, file, find, replace) => ({ name, edits: [edit(file, find, replace)] });
+const one = (name, file, find, replace, first) => ({ name, edits: [edit(file, find, replace)], first });
+
+// Where a fault is looked for first, when the histories do not come by it.
+const POWER = "test/sweep/power.test.ts";
+const INSTALL = "test/sweep/install.test.ts";
 
 const VENDOR = "lifecycle/vendor-vfio.ts";
 
@@ -96,25 +100,28 @@ export const MUTATIONS = [
     '    if (errno(error) !== "EEXIST") throw',
     '    if (errno(error) === "EEXIST") return;\n    throw',
   ),
-  one("forget the fsync of a removed folder's name", "store/records.ts", "  await files.sync(INSTANCES);\n", ""),
+  one("forget the fsync of a removed folder's name", "store/records.ts", "  await files.sync(INSTANCES);\n", "", POWER),
   one(
     "forget the fsync between a note and its base",
     "vmm/disk.ts",
     '    await remove(unused.filter((name) => !name.endsWith(".img")));\n    await host.files.sync(IMAGES);',
     '    await remove(unused.filter((name) => !name.endsWith(".img")));',
+    POWER,
   ),
   one(
     "forget the fsync of a new base's name",
     "vmm/disk.ts",
     "  await host.files.rename(file, baseFile(sha256));\n  await host.files.sync(IMAGES);",
     "  await host.files.rename(file, baseFile(sha256));",
+    POWER,
   ),
-  one("forget the fsync of a disk", "vmm/disk.ts", "  await host.files.sync(overlay);\n", ""),
+  one("forget the fsync of a disk", "vmm/disk.ts", "  await host.files.sync(overlay);\n", "", POWER),
   one(
     "forget the fsync of the current version",
     "lifecycle/install.ts",
     "    await files.rename(part, link);\n    await files.sync(PROGRAM);",
     "    await files.rename(part, link);",
+    INSTALL,
   ),
   one(
     "no boot id in release",
@@ -351,12 +358,14 @@ export const MUTATIONS = [
     "lifecycle/install.ts",
     "world.locks.take(INSTALL_LOCK,",
     "world.locks.take(`${INSTALL_LOCK}-${world.clock.uuid()}`,",
+    INSTALL,
   ),
   one(
     "forget the fsync of what a killed install has made",
     "lifecycle/install.ts",
     "  for (const folder of [STATE, SETTINGS]) await files.sync(folder);\n",
     "",
+    INSTALL,
   ),
   one(
     "a device elsewhere is held back for good",

@@ -36,7 +36,7 @@ function noticedBy(suite) {
   const args = [...suite, "--bail", "1", "--reporter=json", `--outputFile=${results}`];
   const end = spawnSync(process.execPath, [join(root, "node_modules/vitest/vitest.mjs"), "run", ...args], {
     cwd: folder,
-    env: { VGPU_STEPS: "40000", ...process.env, VGPU_SEED: SEED },
+    env: { VGPU_STEPS: "30000", ...process.env, VGPU_SEED: SEED },
     encoding: "utf8",
     timeout: 900_000,
   });
@@ -90,7 +90,7 @@ for (const mutation of mutations) {
     continue;
   }
   let found;
-  for (const suite of SUITES) {
+  for (const suite of mutation.first ? [[mutation.first], ...SUITES] : SUITES) {
     found = noticedBy(suite);
     if (found) break;
   }

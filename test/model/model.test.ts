@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { requires } from "../requirements";
 import { RUNS } from "./runs";
-import { counterexample, play } from "./spin";
+import { counterexample, play, resultOf } from "./spin";
 
 const wanted = process.env.MODEL;
 const SHORT_MS = 240_000;
@@ -28,4 +28,16 @@ requires("spin")("the model of the claim protocol", () => {
       expect(result).toBe(run.expected);
     });
   }
+});
+
+test("a search that was cut short shows nothing", () => {
+  const searched = "State-vector 80 byte, depth reached 300, errors: 0";
+  expect(resultOf(searched)).toBe("ok");
+  for (const bound of ["error: max search depth too small", "pan: out of memory", "pan: reached -DMEMLIM bound"])
+    expect(resultOf(`${bound}\n${searched}`)).toBe("incomplete");
+  expect(resultOf("")).toBe("incomplete");
+  expect(resultOf("pan:1: assertion violated ( !(13)||(tyr[vv[p]]!=(me[p]+1))) (at depth 40)")).toBe("S3");
+  expect(() => resultOf("pan:1: invalid end state (at depth 9)")).toThrow(
+    /the model itself is wrong: invalid end state/,
+  );
 });

@@ -1,9 +1,8 @@
 import { randomUUID } from "node:crypto";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { rmSync } from "node:fs";
 import { type Figure, ms } from "./figure";
 import { sampleOf } from "./statistics";
+import { temporaryFolder } from "./temporary";
 import { SPEC, WarmHost } from "./warm-host";
 
 interface Sync {
@@ -13,7 +12,7 @@ interface Sync {
 
 /** What a create spends on making things durable, with the host's disk on a real file system. */
 export async function durableFigures(count: number): Promise<Figure[]> {
-  const disk = mkdtempSync(join(tmpdir(), "pulumi-vgpu-bench-"));
+  const disk = temporaryFolder();
   try {
     await using host = await WarmHost.start({ gpus: 1, vfs: 2, catalog: "l40s", disk });
     const creates: Sync[][] = [];

@@ -57,6 +57,8 @@ async function main(): Promise<number> {
   return figures.some(({ ok }) => ok === false) ? 1 : 0;
 }
 
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.once(signal, () => process.exit(1));
+
 main().then(
   (code) => {
     process.exitCode = code;

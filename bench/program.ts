@@ -1,16 +1,16 @@
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { rmSync } from "node:fs";
 import { delimiter, dirname, join } from "node:path";
 import { prepared } from "../test/prepared";
+import { temporaryFolder } from "./temporary";
 
 /** A request that the whole program is loaded for, and that it refuses at once. */
 export const REFUSED = `${JSON.stringify({ protocol: 1, marker: "", verb: "nothing" })}\n`;
 
 /** The host program as it is uploaded, unpacked on this machine. */
 export class LocalProgram implements Disposable {
-  readonly folder = mkdtempSync(join(tmpdir(), "pulumi-vgpu-bench-"));
+  readonly folder = temporaryFolder();
 
   constructor() {
     execFileSync("tar", ["-xzf", prepared().programTgz, "-C", this.folder]);

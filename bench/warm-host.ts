@@ -1,7 +1,6 @@
 import { execFile } from "node:child_process";
 import { randomUUID } from "node:crypto";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { Spec } from "../provider/protocol/spec";
 import type { Connection } from "../provider/ssh/connection";
@@ -14,6 +13,7 @@ import { uploadProgram } from "../provider/ssh/upload";
 import { prepared } from "../test/prepared";
 import type { StartOptions } from "../test/simhost/options";
 import { type SimHost, SimHost as Simulated } from "../test/simhost/simhost";
+import { temporaryFolder } from "./temporary";
 
 /** What every VM of the bench is: as little as can be, without a disk. */
 export const SPEC: Spec = {
@@ -32,7 +32,7 @@ type Rest<V extends Verb> = Omit<Extract<Ask, { verb: V }>, "verb">;
 
 /** A simulated host with two open connections: the product's own, from its pool, and OpenSSH's with ControlMaster. */
 export class WarmHost implements AsyncDisposable {
-  private readonly folder = mkdtempSync(join(tmpdir(), "pulumi-vgpu-bench-"));
+  private readonly folder = temporaryFolder();
   private readonly pool = new Pool();
 
   private constructor(

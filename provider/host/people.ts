@@ -26,12 +26,16 @@ type Run = (request: Request) => Promise<{ result: Result; code: number }>;
 
 /** The program as people call it: words in, a readable answer out. */
 export async function people(args: readonly string[], run: Run): Promise<number> {
+  if (args.length === 0 || args.includes("--help") || args[0] === "help") {
+    console.log(USAGE);
+    return args.length === 0 ? EXIT.error : EXIT.ok;
+  }
   let asked: Request;
   let json = false;
   try {
     ({ asked, json } = understand(args));
   } catch (error) {
-    console.error(error instanceof VgpuError ? error.message : String(error));
+    console.error(error instanceof Error ? error.message : String(error));
     console.error(USAGE);
     return EXIT.error;
   }
@@ -50,6 +54,11 @@ function understand(args: readonly string[]): { asked: Request; json: boolean } 
     options: { json: { type: "boolean" }, owner: { type: "string" }, foreign: { type: "boolean" } },
   });
   const [verb, name] = positionals;
+  if (verb !== undefined && name === undefined && /^(read|start|stop|delete|release|vf-clear)$/.test(verb))
+    throw new VgpuError(
+      "invalid_request",
+      `${verb} needs the name of ${/^(release|vf-clear)$/.test(verb) ? "a virtual function" : "an instance"}.`,
+    );
   if (verb === "create" || verb === "update")
     throw new VgpuError("invalid_request", `${verb} takes its request as JSON: vgpu-host --request -`);
   const read = request.safeParse({ protocol: PROTOCOL, marker: "", verb, instance: name, vf: name, ...values });

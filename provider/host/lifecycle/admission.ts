@@ -35,6 +35,7 @@ export function admit(asker: Asker, there: InstanceRecord | undefined): Admissio
     return refuse(
       "owned_by_other",
       `Instance ${asker.instance} is not the one this state made any more: it was ${made} as ${there.incarnation}.`,
+      ANOTHER_STATE,
     );
   }
   if (there.retained || there.deleting) return { as: "remainder" };
@@ -49,7 +50,11 @@ export function admit(asker: Asker, there: InstanceRecord | undefined): Admissio
   return refuse("already_exists", `Instance ${asker.instance} exists already; it was ${made}.`);
 }
 
-const refuse = (code: "owned_by_other" | "already_exists", message: string): Admission => ({
+/** What to do when another state holds the instance: here `adopt` would come too late, it is asked when a resource is made. */
+export const ANOTHER_STATE =
+  "If another stack shall keep it, remove the resource from this state with 'pulumi state delete'; to have it back, do that and then make the resource with adopt: true.";
+
+const refuse = (code: "owned_by_other" | "already_exists", message: string, hint?: string): Admission => ({
   as: "refused",
-  error: new VgpuError(code, message),
+  error: new VgpuError(code, message, { ...(hint !== undefined && { hint }) }),
 });

@@ -3,6 +3,7 @@ import type { InstanceView } from "../../protocol/view";
 import type { Host } from "../host";
 import { instanceLock } from "../store/locks";
 import { findRecord, ownRecord, saveRecord } from "../store/records";
+import { ANOTHER_STATE } from "./admission";
 import { lostView, viewOf } from "./view";
 
 /** What is true of an instance, or null when positively nothing of it is left. Waits for no lock. */
@@ -16,7 +17,8 @@ export async function readInstance(
   if (incarnation !== undefined && record.incarnation !== incarnation) {
     throw new VgpuError(
       "owned_by_other",
-      `Instance ${id} is not the one this state made any more: ${record.owner} made it anew at ${record.createdAt}.`,
+      `Instance ${id} is not the one this state made any more: it belongs to ${record.owner} now.`,
+      { hint: ANOTHER_STATE },
     );
   }
   if (incarnation !== undefined && !record.acknowledged) await acknowledge(host, id, incarnation);

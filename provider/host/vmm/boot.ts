@@ -83,6 +83,7 @@ async function unitGone(host: Host, id: string): Promise<void> {
 
 /** Pinning much memory takes minutes, so it waits for as long as the unit lives, within the host's bound. */
 async function untilRunning(host: Host, { id, vmm }: InstanceRecord): Promise<void> {
+  const since = host.clock.wall();
   const began = await host.clock.uptimeMs();
   let last = "no monitor yet";
   for (;;) {
@@ -100,7 +101,7 @@ async function untilRunning(host: Host, { id, vmm }: InstanceRecord): Promise<vo
     }
     const { answer } = await ownLiveness(host, id, vmm);
     if (answer === "dead")
-      throw new VgpuError("vmm_failed", `The VM of ${id} did not boot: ${await lastWords(host, id)}`);
+      throw new VgpuError("vmm_failed", `The VM of ${id} did not boot: ${await lastWords(host, id, since)}`);
     const now = await host.clock.uptimeMs();
     if (now - began > host.settings.bootWaitMs) {
       throw new VgpuError(
@@ -113,8 +114,8 @@ async function untilRunning(host: Host, { id, vmm }: InstanceRecord): Promise<vo
   }
 }
 
-async function lastWords(host: Host, id: string): Promise<string> {
-  const text = await host.units.lastWords(unitName(id), 20).catch(() => "");
+async function lastWords(host: Host, id: string, since: Date): Promise<string> {
+  const text = await host.units.lastWords(unitName(id), 20, since).catch(() => "");
   // biome-ignore lint/suspicious/noControlCharactersInRegex: what a guest printed must not reach a terminal as it is
   const plain = text.replace(/[\u0000-\u001f\u007f]+/g, " ");
   return plain.slice(-1000) || "QEMU said nothing.";

@@ -47,8 +47,18 @@ export const realUnits: Units = {
     await systemctl(["reset-failed", name]);
   },
 
-  async lastWords(name, lines) {
-    const args = ["-u", name, "-o", "cat", "-n", String(lines), "--no-pager", "-q"];
+  async lastWords(name, lines, since) {
+    const args = [
+      "-u",
+      name,
+      `--since=@${Math.floor(since.getTime() / 1000)}`,
+      "-o",
+      "cat",
+      "-n",
+      String(lines),
+      "--no-pager",
+      "-q",
+    ];
     const end = await runChild("journalctl", args, { deadlineMs: ASK_WITHIN_MS });
     return end.ended ? end.stdout.trim() : "";
   },

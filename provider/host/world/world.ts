@@ -153,8 +153,8 @@ export interface Units {
   signal(name: string, signal: "SIGTERM" | "SIGKILL"): Promise<void>;
   /** Makes systemd forget a unit that has failed. */
   forget(name: string): Promise<void>;
-  /** The unit's last lines in the journal. */
-  lastWords(name: string, lines: number): Promise<string>;
+  /** The unit's last lines in the journal since a moment: what an earlier VM of that name has said is not this one's. */
+  lastWords(name: string, lines: number, since: Date): Promise<string>;
   /** Whether the host is shutting down. */
   stopping(): Promise<boolean>;
 }

@@ -44,7 +44,9 @@ function leftByReconcile(sim: Sim, observer: Observer): string[] {
     if (record.claim && !runs(id)) left.push(`${id} claims ${record.claim.vf} without a VM`);
     if (!record.claim && runs(id)) left.push(`${id} runs without a claim`);
     if (record.phase !== "complete" && !record.retained && !runs(id)) left.push(`${id} is never finished`);
-    if (record.cleanup && record.phase === "complete" && !record.deleting && !record.retained)
+    // A stop that could not end its VM is pending in truth, until it is repeated.
+    const runsOn = record.desired === "stopped" && runs(id);
+    if (record.cleanup && record.phase === "complete" && !record.deleting && !record.retained && !runsOn)
       left.push(`${id} has a cleanup pending of which nothing is left: ${record.cleanup.message}`);
     for (const name of namesIn(sim, `${INSTANCES}/${id}`))
       if (name.endsWith(".part")) left.push(`${INSTANCES}/${id}/${name}`);

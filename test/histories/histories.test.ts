@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { type Told, tell } from "./history";
 
-/** For the runner only: VGPU_SEED and VGPU_STEPS choose others, VGPU_HISTORY plays that one again and prints it. */
-const SEED = Number(process.env.VGPU_SEED ?? Math.floor(Math.random() * 1e6));
+/** It changes with the day, so that a day's runs agree. For the runner only: VGPU_SEED and VGPU_STEPS choose others, VGPU_HISTORY plays that one again and prints it. */
+const SEED = Number(process.env.VGPU_SEED ?? Math.floor(Date.now() / 86_400_000));
 const STEPS = Number(process.env.VGPU_STEPS ?? 100_000);
 const ONE = process.env.VGPU_HISTORY;
 const STEPS_EACH = 600;

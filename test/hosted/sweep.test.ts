@@ -9,7 +9,7 @@ import { HostProgram, incarnationOf, spec } from "./program";
 
 /** All points, or as many as an ordinary test run takes; which ones changes with the seed. */
 const all = process.env.SWEEP === "all";
-const SEED = Number(process.env.SEED ?? Math.floor(Date.now() / 3_600_000));
+const SEED = Number(process.env.SEED ?? Math.floor(Date.now() / 86_400_000));
 const POINTS_PER_VERB = 6;
 /** An ordinary run has one of them; FRAMEWORK chooses. */
 const FRAMEWORK = process.env.FRAMEWORK === "mdev" || SEED % 4 === 3 ? "mdev" : "vendor-vfio";

@@ -8,8 +8,8 @@ const edit = (file, find, replace) => ({ file: `provider/host/${file}`, find, re
 const one = (name, file, find, replace, first) => ({ name, edits: [edit(file, find, replace)], first });
 
 // Where a fault is looked for first, when the histories do not come by it.
-const POWER = "test/sweep/power.test.ts";
-const INSTALL = "test/sweep/install.test.ts";
+const INSTALL = ["test/sweep/install.test.ts"];
+const power = (scenario) => ["test/sweep/power.test.ts", "-t", scenario];
 
 const VENDOR = "lifecycle/vendor-vfio.ts";
 
@@ -100,22 +100,34 @@ export const MUTATIONS = [
     '    if (errno(error) !== "EEXIST") throw',
     '    if (errno(error) === "EEXIST") return;\n    throw',
   ),
-  one("forget the fsync of a removed folder's name", "store/records.ts", "  await files.sync(INSTANCES);\n", "", POWER),
+  one(
+    "forget the fsync of a removed folder's name",
+    "store/records.ts",
+    "  await files.sync(INSTANCES);\n",
+    "",
+    power("delete, running"),
+  ),
   one(
     "forget the fsync between a note and its base",
     "vmm/disk.ts",
     '    await remove(unused.filter((name) => !name.endsWith(".img")));\n    await host.files.sync(IMAGES);',
     '    await remove(unused.filter((name) => !name.endsWith(".img")));',
-    POWER,
+    power("delete, stopped"),
   ),
   one(
     "forget the fsync of a new base's name",
     "vmm/disk.ts",
     "  await host.files.rename(file, baseFile(sha256));\n  await host.files.sync(IMAGES);",
     "  await host.files.rename(file, baseFile(sha256));",
-    POWER,
+    power("create, with an image"),
   ),
-  one("forget the fsync of a disk", "vmm/disk.ts", "  await host.files.sync(overlay);\n", "", POWER),
+  one(
+    "forget the fsync of a disk",
+    "vmm/disk.ts",
+    "  await host.files.sync(overlay);\n",
+    "",
+    power("create, with an image"),
+  ),
   one(
     "forget the fsync of the current version",
     "lifecycle/install.ts",

@@ -9,7 +9,7 @@ import type { Host } from "../host";
 import { instanceLock } from "../store/locks";
 import { type Found, findRecord, findRecords, saveRecord, tidyFolder, untidyNames } from "../store/records";
 import { requireQemu } from "../vmm/boot";
-import { removeUnusedBases } from "../vmm/disk";
+import { incomingFor, removeIncoming, removeUnusedBases } from "../vmm/disk";
 import { type Held, textOf } from "../world/world";
 import { rememberingAbsence } from "./absence";
 import { frameworkOf } from "./framework";
@@ -189,13 +189,14 @@ async function tryRelease(host: Host, record: InstanceRecord, note: Note): Promi
 
 /** Removes what killed verbs have left in the store. */
 async function tidyStore(host: Host, note: Note): Promise<void> {
-  for (const id of await untidyNames(host.files)) {
+  for (const id of new Set([...(await untidyNames(host.files)), ...(await incomingFor(host))])) {
     const lock = await host.locks.take(instanceLock(id), { verb: host.verb, instance: id }, 0);
     if (!lock) continue;
     try {
       await tidyFolder(host.files, id);
+      if (!(await findRecord(host.files, id))) await removeIncoming(host, id);
     } catch (error) {
-      note(id, "pending", `its folder cannot be tidied: ${textOf(error)}`);
+      note(id, "pending", `its files cannot be tidied: ${textOf(error)}`);
     } finally {
       await lock.release();
     }

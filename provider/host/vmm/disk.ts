@@ -1,4 +1,5 @@
 import { VgpuError } from "../../protocol/errors";
+import { instanceId } from "../../protocol/names";
 import { IMAGES } from "../../protocol/places";
 import type { InstanceRecord } from "../../protocol/record";
 import type { ImageSource } from "../../protocol/spec";
@@ -128,6 +129,12 @@ async function qemuImg(host: Host, args: readonly string[]): Promise<string> {
   if (end.code !== 0)
     throw new VgpuError("store_failed", `qemu-img ${args[0]} failed: ${end.stderr.trim().slice(-300)}.`);
   return end.stdout;
+}
+
+/** Instances for which an image is on its way, or was when their verb was killed. */
+export async function incomingFor(host: Host): Promise<string[]> {
+  const names = (await listIfThere(host.files, IMAGES)).filter((name) => name.endsWith(PART));
+  return names.map((name) => name.slice(0, -PART.length)).filter((id) => instanceId.safeParse(id).success);
 }
 
 /** Removes what a killed verb left of an image that it was fetching. */

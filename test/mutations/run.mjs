@@ -36,7 +36,7 @@ function noticedBy(suite) {
   const args = [...suite, "--bail", "1", "--reporter=json", `--outputFile=${results}`];
   const end = spawnSync(process.execPath, [join(root, "node_modules/vitest/vitest.mjs"), "run", ...args], {
     cwd: folder,
-    env: { VGPU_STEPS: "30000", VGPU_CUTS: "4", ...process.env, VGPU_SEED: SEED },
+    env: { VGPU_STEPS: "30000", VGPU_CUTS: "8", ...process.env, VGPU_SEED: SEED },
     encoding: "utf8",
     timeout: 900_000,
   });

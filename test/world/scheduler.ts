@@ -33,6 +33,8 @@ export class Scheduler {
   private time = 0;
   private order = 0;
   private timers: Timer[] = [];
+  private favoured: Actor | undefined;
+  private burst = 0;
   private ready: { actor: Actor; go: () => void }[] = [];
   /** Called after each step of any actor, and each time that something else happens. */
   afterStep: () => void = () => {};
@@ -95,7 +97,7 @@ export class Scheduler {
       if (done()) return true;
       this.ready = this.ready.filter(({ actor }) => !actor.killed);
       if (this.ready.length > 0) {
-        const [next] = this.ready.splice(this.random.below(this.ready.length), 1);
+        const [next] = this.ready.splice(this.pick(), 1);
         next?.go();
       } else {
         this.last = undefined;
@@ -105,6 +107,27 @@ export class Scheduler {
       this.afterStep();
     }
     throw new Error(`no end after ${mostSteps} steps`);
+  }
+
+  /** From now on this one goes before all others, whenever it can go at all. */
+  favour(actor: Actor): void {
+    this.favoured = actor;
+    this.burst = Number.POSITIVE_INFINITY;
+  }
+
+  /** Now and then one goes on for long while all others stand still: what they looked at is old then. */
+  private pick(): number {
+    const favoured = this.burst > 0 ? this.ready.findIndex(({ actor }) => actor === this.favoured) : -1;
+    if (favoured >= 0) {
+      this.burst--;
+      return favoured;
+    }
+    const index = this.random.below(this.ready.length);
+    if (this.ready.length > 1 && this.random.chance(0.04)) {
+      this.favoured = this.ready[index]?.actor;
+      this.burst = this.random.below(90);
+    }
+    return index;
   }
 
   private fireNext(): boolean {

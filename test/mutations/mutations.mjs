@@ -9,6 +9,7 @@ const one = (name, file, find, replace, first) => ({ name, edits: [edit(file, fi
 
 // Where a fault is looked for first, when the histories do not come by it.
 const INSTALL = ["test/sweep/install.test.ts"];
+const INTERLEAVE = ["test/sweep/interleave.test.ts"];
 const power = (scenario) => ["test/sweep/power.test.ts", "-t", scenario];
 
 const VENDOR = "lifecycle/vendor-vfio.ts";
@@ -158,6 +159,7 @@ export const MUTATIONS = [
     "lifecycle/allocate.ts",
     "await under(take(host, HOST_LOCK, record.id), () => choose(host, current, search))",
     "await under(take(host, HOST_LOCK, record.id), async () => {}).then(() => choose(host, current, search))",
+    INTERLEAVE,
   ),
   {
     name: "mark after write",
@@ -231,15 +233,18 @@ export const MUTATIONS = [
     "lifecycle/reconcile.ts",
     "  const lock = await host.locks.take(instanceLock(id), { verb: host.verb, instance: id }, 0);\n  if (!lock) return;",
     "  if (await host.locks.holder(instanceLock(id))) return;\n  const lock = await host.locks.take(`not-${instanceLock(id)}`, { verb: host.verb, instance: id }, 0);\n  if (!lock) return;",
+    INTERLEAVE,
   ),
   one(
     "no instance lock in the sweep",
     "lifecycle/sweep.ts",
     "  const lock = await host.locks.take(instanceLock(instance), { verb: host.verb, instance }, 0);\n  if (!lock) return;",
     "  const lock = await host.locks.take(`not-${instanceLock(instance)}`, { verb: host.verb, instance }, 0);\n  if (!lock) return;",
+    INTERLEAVE,
   ),
   {
     name: "reconcile does not read the record again",
+    first: INTERLEAVE,
     edits: [
       edit("lifecycle/reconcile.ts", "export type Note =", "let old = new Map<string, Found>();\nexport type Note ="),
       edit(

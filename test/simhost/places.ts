@@ -1,11 +1,15 @@
+import { createHash } from "node:crypto";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 /** Folder of all simulated hosts of this user; one folder for each. */
 export const BASE = join(tmpdir(), `pulumi-vgpu-simhost-${process.getuid?.() ?? 0}`);
 
-/** Names of control groups begin with it. */
-export const GROUP_PREFIX = "pulumi-vgpu-simhost-";
+/**
+ * Names of control groups begin with it. Control groups are the whole machine's, so the name tells which folder a host belongs to: hosts
+ * of another folder are somebody else's, alive or not.
+ */
+export const GROUP_PREFIX = `pulumi-vgpu-simhost-${createHash("sha256").update(BASE).digest("hex").slice(0, 8)}-`;
 
 /** Where the files of one host are, outside of it. */
 export function placesOf(name: string) {

@@ -32,7 +32,11 @@ test("each fsync is needed: a power cut shows that it is missing", { timeout: 30
   for (const [kind, scenarios] of users) {
     let noticed = false;
     for (const scenario of scenarios) {
-      const cut = { seeds: () => [1, 2, 3, 4, 5, 6], forget: (one: string) => one === kind, stopAtFirst: true };
+      const cut = {
+        seeds: () => Array.from({ length: 40 }, (_, index) => 1 + index),
+        forget: (one: string) => one === kind,
+        stopAtFirst: true,
+      };
       noticed = (await cutEverywhere(scenario, cut)).length > 0;
       if (noticed) break;
     }

@@ -20,6 +20,7 @@ export class Connection {
   private granted = 0;
   private limit = CHANNELS;
   private readonly queue: Array<() => void> = [];
+  private readonly exits = new WeakMap<ClientChannel, number | string | null>();
   private death: string | undefined;
   /** Resolves when the connection is gone. */
   readonly closed: Promise<void>;
@@ -82,6 +83,11 @@ export class Connection {
     }
   }
 
+  /** Exit status or signal name of a command that has ended; null when its channel closed without either. */
+  exitOf(channel: ClientChannel): number | string | null {
+    return this.exits.get(channel) ?? null;
+  }
+
   private request(command: string): Promise<ClientChannel | { refused: string }> {
     return new Promise((resolve, reject) => {
       const timer = setTimeout(
@@ -91,7 +97,13 @@ export class Connection {
       try {
         this.client.exec(command, (error, channel) => {
           clearTimeout(timer);
-          if (!error) return resolve(channel);
+          if (!error) {
+            // Listened to at once: the end of a short command may stand in the same packet as the answer to its start.
+            channel.on("exit", (code: number | null, signal?: string) =>
+              this.exits.set(channel, code ?? signal ?? null),
+            );
+            return resolve(channel);
+          }
           const { reason } = error as Error & { reason?: unknown };
           if (reason === 2 && this.alive) return resolve({ refused: printable(error.message) });
           reject(this.problem(this.death ?? error.message));

@@ -49,7 +49,6 @@ export async function startScript(
   const sudo = hop.user !== "root";
   const channel = await connection.exec(commandLine(`${sayMarker(marker)}; ${script(marker)}`, sudo));
 
-  let exit: number | string | null = null;
   let gaveUp: string | undefined;
   let stderr = Buffer.alloc(0);
   let before = "";
@@ -85,16 +84,13 @@ export async function startScript(
   channel.stderr.on("data", (chunk: Buffer) => {
     stderr = Buffer.concat([stderr, chunk.subarray(-TAIL)]).subarray(-TAIL);
   });
-  channel.on("exit", (code: number | null, signal?: string) => {
-    exit = code ?? signal ?? null;
-  });
   // Writing to a program that has ended is no error of its own: how it ended says more.
   channel.on("error", () => {});
   channel.stderr.on("error", () => {});
   const ended = new Promise<Ending>((resolve) => {
     channel.once("close", () => {
       lines.end();
-      resolve({ exit, stderr: stderr.toString("utf8"), gaveUp });
+      resolve({ exit: connection.exitOf(channel), stderr: stderr.toString("utf8"), gaveUp });
     });
   });
 

@@ -14,6 +14,7 @@ import type { Held } from "../world/world";
 import { rememberingAbsence } from "./absence";
 import { type Admission, type Asker, admit } from "./admission";
 import { clearAway, clearLeftovers } from "./delete";
+import { requireThisMachine } from "./known";
 import { type Made, madeFrom } from "./made";
 import { isDeviceChanged, powerOff, powerOn } from "./power";
 import { forgetStarts } from "./restart";
@@ -32,7 +33,7 @@ export async function ensureInstance(host: Host, asker: Asker): Promise<Instance
 export async function ensureUnder(asked: Host, asker: Asker, lock: Held): Promise<InstanceView> {
   const host = rememberingAbsence(asked, asker.instance);
   const there = await ownRecord(host.files, asker.instance);
-  requireSameMachine(host, there);
+  if (there) requireThisMachine(host, there);
   const admission = admit(asker, there);
   if (admission.as === "refused") throw admission.error;
   if (admission.as === "own" && admission.notice) host.warn(admission.notice);
@@ -49,14 +50,6 @@ export async function ensureUnder(asked: Host, asker: Asker, lock: Held): Promis
   });
   // What is complete is not taken back because it cannot be looked at now.
   return viewOf(host, record);
-}
-
-function requireSameMachine(host: Host, there: InstanceRecord | undefined): void {
-  if (!there || there.machineId === host.machineId) return;
-  throw new VgpuError(
-    "store_mismatch",
-    `The record of ${there.id} was made on machine ${there.machineId}; this is machine ${host.machineId}.`,
-  );
 }
 
 /** What was left of an instance without a record; undefined while there is one. */

@@ -1,9 +1,8 @@
-import { VgpuError } from "../../protocol/errors";
 import type { InstanceView } from "../../protocol/view";
 import type { Host } from "../host";
 import { instanceLock } from "../store/locks";
 import { findRecord, ownRecord, saveRecord } from "../store/records";
-import { ANOTHER_STATE } from "./admission";
+import { requireIncarnation } from "./known";
 import { lostView, viewOf } from "./view";
 
 /** What is true of an instance, or null when positively nothing of it is left. Waits for no lock. */
@@ -14,13 +13,7 @@ export async function readInstance(
 ): Promise<InstanceView | null> {
   const record = await ownRecord(host.files, id);
   if (!record) return (await lostView(host, id)) ?? null;
-  if (incarnation !== undefined && record.incarnation !== incarnation) {
-    throw new VgpuError(
-      "owned_by_other",
-      `Instance ${id} is not the one this state made any more: it belongs to ${record.owner} now.`,
-      { hint: ANOTHER_STATE },
-    );
-  }
+  requireIncarnation(record, incarnation);
   if (incarnation !== undefined && !record.acknowledged) await acknowledge(host, id, incarnation);
   return viewOf(host, record);
 }

@@ -106,10 +106,13 @@ requires(
   it("S-03 gets through once the server is up", async () => {
     sshd = await Sshd.start();
     await sshd.down();
-    const connecting = connect({ ...sshd.target(), tries: 10 });
-    await new Promise((done) => setTimeout(done, 300));
+    const target = { ...sshd.target(), tries: 10 };
+    let connecting: ReturnType<typeof connect> | undefined;
+    await new Promise<void>((refused) => {
+      connecting = connect(target, () => refused());
+    });
     await sshd.up();
-    (await connecting).close();
+    (await connecting)?.close();
   }, 20_000);
 
   it("S-13 tries again while PAM lets nobody in, and names it", async () => {

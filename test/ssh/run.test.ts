@@ -142,9 +142,11 @@ requires(
   }, 30_000);
 
   it("S-04 says that the result is unknown when the connection dies in the middle", async () => {
-    const running = runVerb(await host("silent.sh"), remove, { program: SHA });
-    const dies = failure(running);
-    await new Promise((done) => setTimeout(done, 500));
+    const connected = await host("one-word.sh");
+    let dies = Promise.resolve(new VgpuError("internal", "not begun"));
+    await new Promise<void>((working) => {
+      dies = failure(runVerb(connected, remove, { program: SHA, onProgress: () => working() }));
+    });
     await sshd?.down();
     const error = await dies;
     expect(error.code).toBe("result_unknown");

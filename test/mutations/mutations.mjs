@@ -195,8 +195,8 @@ export const MUTATIONS = [
   one(
     "old incarnation accepted by start and stop",
     "lifecycle/known.ts",
-    "if (incarnation !== undefined && incarnation !== record.incarnation) {",
-    'if (incarnation === "") {',
+    "if (meant === undefined || meant === incarnation) return;",
+    'if (meant !== "") return;',
   ),
   one(
     "old incarnation accepted by update",
@@ -241,6 +241,12 @@ export const MUTATIONS = [
     "  const lock = await host.locks.take(instanceLock(instance), { verb: host.verb, instance }, 0);\n  if (!lock) return;",
     "  const lock = await host.locks.take(`not-${instanceLock(instance)}`, { verb: host.verb, instance }, 0);\n  if (!lock) return;",
     INTERLEAVE,
+  ),
+  one(
+    "reconcile does not record a process that runs",
+    "lifecycle/reconcile.ts",
+    "  if (!isIdentified(host, found.record)) return false;\n",
+    "",
   ),
   {
     name: "reconcile does not read the record again",

@@ -93,6 +93,17 @@ async function dirty(sim: Sim): Promise<void> {
   }
 }
 
+/** The VM has died, and its record came back from a backup of before it ran: its device is dirty, and it does not know of it. */
+async function restored(sim: Sim): Promise<void> {
+  await made(sim);
+  crash(sim, "a");
+  const record = recordOf(sim, "a");
+  eraseRecord(sim, "a");
+  await pass(sim, 1_000);
+  sim.disk.put("/var/lib/vgpu/instances/a/record.json", JSON.stringify({ ...record, claim: null, vmm: null }));
+  await pass(sim, 1_000);
+}
+
 /** It runs, a power button has been pressed, and nothing has been given back. */
 async function stale(sim: Sim): Promise<void> {
   await made(sim);
@@ -296,6 +307,14 @@ export const SCENARIOS: readonly Scenario[] = [
     asked: () => ({}),
     wrong: (sim) => (typed(sim).length > 0 ? "a device is still typed" : undefined),
     keeps: [],
+  },
+  {
+    name: "reconcile, with a record from a backup",
+    verb: "reconcile",
+    prepare: restored,
+    asked: () => ({}),
+    wrong: runs,
+    keeps: ["a"],
   },
   {
     name: "reconcile, with a create that was never finished",

@@ -35,12 +35,13 @@ export class SimLock implements Held {
   private freeIfUnused(): void {
     const free = !this.own && this.children === 0;
     // After a boot the name may be somebody else's by now.
-    if (free && this.table.held.get(this.name) === this) this.table.held.delete(this.name);
+    if (free && this.table.held.get(this.name) === this) this.table.free(this.name);
   }
 }
 
 export class LockTable {
   readonly held = new Map<string, SimLock>();
+  private waiting: { readonly name: string; readonly wake: () => void }[] = [];
 
   constructor(readonly scheduler: Scheduler) {}
 
@@ -52,6 +53,24 @@ export class LockTable {
   /** The machine is off. */
   clear(): void {
     this.held.clear();
+  }
+
+  /** Whoever waits for it may try at once, as with flock(2). */
+  free(name: string): void {
+    this.held.delete(name);
+    for (const { wake } of this.waiting.filter((one) => one.name === name)) wake();
+  }
+
+  private freed(actor: Actor, name: string, ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      const wake = () => {
+        cancel();
+        this.waiting = this.waiting.filter((one) => one.wake !== wake);
+        if (!actor.killed) resolve();
+      };
+      const cancel = this.scheduler.schedule(ms, wake);
+      this.waiting.push({ name, wake });
+    });
   }
 
   seenBy(actor: Actor): Locks {
@@ -66,7 +85,7 @@ export class LockTable {
             return lock;
           }
           if (this.scheduler.now() >= until) return undefined;
-          await this.scheduler.sleep(actor, Math.max(1, Math.min(50, until - this.scheduler.now())));
+          await this.freed(actor, name, until - this.scheduler.now());
         }
       },
       holder: async (name) => {

@@ -192,6 +192,9 @@ export class Observer implements Watch {
       const known = (this.heldSince.get(handle) ?? -1) < (this.scans.get(by.actor) ?? 0);
       if (known) this.found("S1", `${what}, and pid ${handle.pid} has it open`);
     }
+    // A child goes on when its verb is killed; then the lock of the device is all there is.
+    if (!by.actor.killed && by.actor.name !== "release" && sim.locks.held.get(`vm-${by.instance}`)?.actor !== by.actor)
+      this.found("LOCK", `${what} without the lock of ${by.instance}`);
     if (wanted !== 0 && !this.byHand.has(by.instance) && !this.isClaimDurable(by.instance, about))
       this.found("S3", `${what}, and a power cut may leave no claim on it`);
     const author = this.authors.get(name);

@@ -8,7 +8,7 @@ import { lookAtOpenFiles } from "../devices/handles";
 import type { Host } from "../host";
 import { instanceLock } from "../store/locks";
 import { type Found, findRecord, findRecords, saveRecord, tidyFolder, untidyNames } from "../store/records";
-import { requireQemu } from "../vmm/boot";
+import { blankVmm, identify, requireQemu } from "../vmm/boot";
 import { incomingFor, removeIncoming, removeUnusedBases } from "../vmm/disk";
 import { type Held, textOf } from "../world/world";
 import { rememberingAbsence } from "./absence";
@@ -87,6 +87,7 @@ async function isAtRest(host: Host, found: Found): Promise<boolean> {
   if (found.kind !== "record" || found.record.machineId !== host.machineId || found.record.cleanup) return false;
   const { id, claim, phase, retained } = found.record;
   if (!claim) return phase === "complete" || retained;
+  if (!isIdentified(host, found.record)) return false;
   const members = await host.units.members(unitName(id)).catch(() => undefined);
   return members?.populated === true;
 }
@@ -140,7 +141,7 @@ async function settle(host: Host, record: InstanceRecord, note: Note): Promise<v
   const { id, claim } = record;
   const { answer, reason } = await ownLiveness(host, id, record.vmm);
   if (answer === "ambiguous") return note(id, "waiting", `it cannot be told whether it runs: ${reason}`);
-  if (answer === "live") return isToRun(record) ? forgetCleanup(host, record) : undefined;
+  if (answer === "live") return isToRun(record) ? completeRunning(host, record) : undefined;
   const unfinished = record.phase !== "complete" && !record.retained;
   if (!claim && !unfinished) return record.deleting || record.retained ? undefined : forgetCleanup(host, record);
   const born = { bootId: record.createdBootId, uptimeMs: record.createdUptimeMs };
@@ -166,6 +167,18 @@ async function dueAgain(host: Host, record: InstanceRecord): Promise<Due | undef
 /** Whether the instance is one that reconcile may start at all. */
 function isToRun({ desired, phase, deleting, retained }: InstanceRecord): boolean {
   return desired === "running" && phase === "complete" && !deleting && !retained;
+}
+
+/** Whether the process is recorded that was started last; a verb that was killed while the VM came up has not done so. */
+function isIdentified(host: Host, { vmm }: InstanceRecord): boolean {
+  return vmm !== null && vmm.bootId === host.bootId && vmm.pid > 0;
+}
+
+/** Records what a verb that was killed, or gave up waiting, could not: that nothing is pending, and the process. */
+async function completeRunning(host: Host, record: InstanceRecord): Promise<void> {
+  if (isIdentified(host, record)) return forgetCleanup(host, record);
+  const vmm = await identify(host, record.id, blankVmm(host, record));
+  if (record.cleanup || vmm.pid > 0) await saveRecord(host, { ...record, vmm, cleanup: null });
 }
 
 /** A cleanup of which nothing is left: its VM came up after the verb had given up waiting, or it is down and holds no device. */

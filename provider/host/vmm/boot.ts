@@ -35,8 +35,7 @@ export class StartUnanswered extends VgpuError {
 /** Starts the VM of a record whose device is assigned, and waits until its monitor says that it runs. */
 export async function bootVmm(host: Host, record: InstanceRecord, qemu: string, lock: Held): Promise<InstanceRecord> {
   const { id } = record;
-  const unit = unitName(id);
-  const vmm: Vmm = { unit, pid: 0, startTime: "", bootId: host.bootId, uuid: record.uuid };
+  const vmm = blankVmm(host, record);
   const started = await saveRecord(host, { ...record, vmm, program: host.program });
   await unitGone(host, id);
   await ensureFolder(host.files, runFolder(id));
@@ -58,14 +57,12 @@ export async function bootVmm(host: Host, record: InstanceRecord, qemu: string, 
 /** Completes the record of a VM that runs already: waits for its monitor and notes its process. */
 export async function adoptVmm(host: Host, record: InstanceRecord): Promise<InstanceRecord> {
   await untilRunning(host, record);
-  const vmm: Vmm = record.vmm ?? {
-    unit: unitName(record.id),
-    pid: 0,
-    startTime: "",
-    bootId: host.bootId,
-    uuid: record.uuid,
-  };
-  return { ...record, vmm: await identify(host, record.id, vmm) };
+  return { ...record, vmm: await identify(host, record.id, record.vmm ?? blankVmm(host, record)) };
+}
+
+/** What is known of a VMM before it runs. */
+export function blankVmm(host: Host, { id, uuid }: Pick<InstanceRecord, "id" | "uuid">): Vmm {
+  return { unit: unitName(id), pid: 0, startTime: "", bootId: host.bootId, uuid };
 }
 
 /** A unit of this name that still winds down would make systemd refuse the new one. */
@@ -122,7 +119,7 @@ async function lastWords(host: Host, id: string, since: Date): Promise<string> {
 }
 
 /** Process and start time of the VMM; a booted VM without them is still found by its unit. */
-async function identify(host: Host, id: string, vmm: Vmm): Promise<Vmm> {
+export async function identify(host: Host, id: string, vmm: Vmm): Promise<Vmm> {
   const pid = (await host.units.members(unitName(id)))?.pids[0] ?? 0;
   const task = pid > 0 ? await host.processes.task(pid, pid) : undefined;
   if (!task) return vmm;

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { Report } from "../../../provider/host/lifecycle/reconcile";
 import type { InstanceRecord } from "../../../provider/protocol/record";
 import { claimOn, corruptRecord, putRecord, recordPath, vmmOf } from "../../world/records";
-import { create, pass, recordOf, run, spec, TYPE, writes } from "../../world/run";
+import { create, pass, recordOf, rewrite, run, spec, TYPE, writes } from "../../world/run";
 import { Sim } from "../../world/sim-world";
 import {
   endVm,
@@ -223,6 +223,16 @@ test("K-10 a reset that fails is tried once a pass", async () => {
     [`${VF1} 0 EBUSY`, `${VF1} 0 ok`],
     { claim: null, cleanup: null },
   ]);
+});
+
+test("the process of a VM is recorded when the verb that started it was killed", async () => {
+  const sim = new Sim();
+  await create(sim, "a");
+  const before = recordOf(sim, "a");
+  rewrite(sim, "a", (record) => ({ ...record, vmm: record.vmm && { ...record.vmm, pid: 0, startTime: "" } }));
+  expect(await reconcile(sim)).toMatchObject({ code: "", vendorDone: true, found: "" });
+  expect([recordOf(sim, "a"), writes(sim)]).toEqual([before, [TYPED]]);
+  expect(before?.vmm?.pid).toBe(vmOf(sim, "a")[0]?.pid);
 });
 
 test("K-12 a retained record loses its claim and stays delete-only, and nobody says that it holds a vGPU", async () => {

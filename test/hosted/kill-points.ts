@@ -6,6 +6,8 @@ import type { HostProgram } from "./program";
  * All are made by its first thread, in an order of their own; children are not traced, they go on when the program is killed.
  */
 const CALLS = [
+  "write",
+  "pwrite64",
   "fsync",
   "rename",
   "unlink",
@@ -83,9 +85,12 @@ export async function runInjected<V extends Verb>(
   return (await traced(program, verb, asked, [`${injection.call}:${what}:when=${injection.nth}`])).output;
 }
 
-/** What a call may fail with on a sick or full disk; undefined for those whose failure is no disk's. */
+/**
+ * What a call may fail with on a sick or full disk; undefined for those whose failure is no disk's. A write may be Node waking up a
+ * thread of its own, which never fails; on a full disk the sync fails.
+ */
 export function failureOf(call: string): Injection["with"] | undefined {
-  if (["mkdir", "symlink"].includes(call)) return "ENOSPC";
+  if (["pwrite64", "mkdir", "symlink"].includes(call)) return "ENOSPC";
   if (["fsync", "rename", "unlink", "rmdir", "ftruncate"].includes(call)) return "EIO";
   return undefined;
 }

@@ -28,8 +28,15 @@ export class HostProgram {
     readonly launcher: string,
   ) {}
 
-  /** Brings the built program to a host, as an upload leaves it. */
+  /** Brings the built program to a host, as an upload leaves it, and installs it. */
   static async on(host: SimHost): Promise<HostProgram> {
+    const program = await HostProgram.unpackedOn(host);
+    const { ok } = await program.ask("install", {});
+    if (!ok) throw new Error("install failed");
+    return program;
+  }
+
+  static async unpackedOn(host: SimHost): Promise<HostProgram> {
     const { programTgz } = prepared();
     const { sha256 } = JSON.parse(readFileSync(join(dirname(programTgz), "program.json"), "utf8")) as {
       sha256: string;
@@ -39,10 +46,7 @@ export class HostProgram {
     const unpack = `mkdir -p ${folder} && base64 -d | tar -xz -C ${folder}`;
     const end = await host.exec(["/bin/sh", "-c", unpack], { input: tar });
     if (end.code !== 0) throw new Error(end.stderr);
-    const program = new HostProgram(host, `${folder}/vgpu-host`);
-    const { ok } = await program.ask("install", {});
-    if (!ok) throw new Error("install failed");
-    return program;
+    return new HostProgram(host, `${folder}/vgpu-host`);
   }
 
   /** Runs one verb with a request on stdin, as the provider does. */

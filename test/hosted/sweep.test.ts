@@ -4,7 +4,7 @@ import { requires } from "../requirements";
 import { SimHost } from "../simhost/simhost";
 import { claimedName } from "../world/devices";
 import { Random } from "../world/random";
-import { failureOf, type Injection, pointsOf, runInjected } from "./kill-points";
+import { failureOf, type Injection, type Point, pointsOf, runInjected } from "./kill-points";
 import { HostProgram, incarnationOf, spec } from "./program";
 
 /** All points, or as many as an ordinary test run takes; which ones changes with the seed. */
@@ -82,13 +82,7 @@ requires(
       await swept.prepare(program);
       const points = await pointsOf(program, swept.verb, swept.asked as never);
       await clean(program);
-      const injections = points.flatMap(({ call, nth }): Injection[] => {
-        const failure = failureOf(call);
-        return [{ call, nth, with: "SIGKILL" }, ...(failure ? [{ call, nth, with: failure }] : [])];
-      });
-      const chosen = all ? injections : some(injections, POINTS_PER_VERB);
-      console.log(`${name}: ${points.length} points, ${injections.length} runs, ${chosen.length} of them now`);
-      for (const [index, injection] of chosen.entries()) {
+      for (const [index, injection] of chosenOf(name, points).entries()) {
         const where = `${name}, ${injection.call} ${injection.nth}, ${injection.with}`;
         await swept.prepare(program);
         const output = await runInjected(program, swept.verb, swept.asked as never, injection);
@@ -108,7 +102,58 @@ requires(
       await host.assertSafe();
     },
   );
+
+  test("install is killed, and fails, at its points: the same verb again ends it, with the store that was answered", {
+    timeout: all ? 7_200_000 : 240_000,
+  }, async () => {
+    await using host = await SimHost.start({ gpus: 1, vfs: 4, framework: FRAMEWORK });
+    const points = await pointsOf(await HostProgram.unpackedOn(host), "install", {});
+    for (const injection of chosenOf("install", points)) {
+      const where = `install, ${injection.call} ${injection.nth}, ${injection.with}`;
+      await (await HostProgram.unpackedOn(host)).ask("uninstall", {});
+      const program = await HostProgram.unpackedOn(host);
+      const output = await runInjected(program, "install", {}, injection);
+      const again = await program.ask("install", {});
+      expect(again, `${where}: ${output}`).toMatchObject({ ok: true });
+      const { storeId } = again as unknown as { storeId: string };
+      const answered = /"storeId":"([^"]+)"/.exec(output)?.[1];
+      expect(answered ?? storeId, where).toBe(storeId);
+      await expectInstalled(program, storeId, where);
+    }
+    await host.assertSafe();
+  });
 });
+
+/** What an ordinary run takes of all runs over these points, or all. */
+function chosenOf(name: string, points: readonly Point[]): readonly Injection[] {
+  const injections = points.flatMap(({ call, nth }): Injection[] => {
+    const failure = failureOf(call);
+    return [{ call, nth, with: "SIGKILL" }, ...(failure ? [{ call, nth, with: failure }] : [])];
+  });
+  const chosen = all ? injections : some(injections, POINTS_PER_VERB);
+  console.log(`${name}: ${points.length} points, ${injections.length} runs, ${chosen.length} of them now`);
+  return chosen;
+}
+
+/** Both halves of one store, the current version, the user, the units, and nothing half-made. */
+async function expectInstalled({ host, launcher }: HostProgram, storeId: string, where: string): Promise<void> {
+  const { storeId: inStore } = JSON.parse(await host.readFile("/var/lib/vgpu/store.json")) as { storeId: string };
+  expect([inStore, (await host.readFile("/etc/vgpu/store-id")).trim()], where).toEqual([storeId, storeId]);
+  const shell = async (script: string) => (await host.exec(["/bin/sh", "-c", script])).stdout.trim().split("\n");
+  expect(await shell("readlink -f /usr/local/lib/vgpu/current/vgpu-host; id -un vgpu-qemu"), where).toEqual([
+    launcher,
+    "vgpu-qemu",
+  ]);
+  expect(
+    await shell(
+      "systemctl is-enabled vgpu-reconcile.service vgpu-reconcile.timer; systemctl is-active vgpu-reconcile.timer",
+    ),
+    where,
+  ).toEqual(["enabled", "enabled", "active"]);
+  const halfMade =
+    "find /etc/vgpu /etc/systemd/system /var/lib/vgpu /usr/local/lib/vgpu -name '*.part' -o -name '*.new'";
+  expect(await shell(halfMade), where).toEqual([""]);
+}
 
 function some<T>(from: readonly T[], count: number): T[] {
   const random = new Random(SEED);

@@ -12,6 +12,7 @@ import {
   makeDirty,
   makeUnreadable,
   markOf,
+  OTHER_TYPE,
   pretendType,
   putMark,
   SECOND_CARD_VF,
@@ -229,4 +230,19 @@ test("I-12 reconcile never clears a device that a create claims meanwhile, in an
     const claims = ["a", "ghost"].filter((id) => recordOf(sim, id)?.claim);
     expect(claims.length).toBeLessThanOrEqual(1);
   }
+});
+
+test.each<[string, (sim: Sim) => void]>([
+  ["type", (sim) => foreignTypes(sim, VF1, OTHER_TYPE)],
+  ["mark", (sim) => putMark(sim, VF1, "ghost")],
+])("the %s of a function that changes while its handles are looked for is seen before the write", async (_, change) => {
+  const sim = leftover();
+  const actor = sim.actor("delete");
+  // The group node is opened last, as the second witness of whether somebody has the device.
+  actor.before = (step) => {
+    if (step.startsWith("probe /dev/vfio")) change(sim);
+  };
+  await run(sim, "delete", { instance: "a" }, actor);
+  expect(actor.trace.filter((step) => step.startsWith("probe /dev/vfio"))).toHaveLength(1);
+  expect(writes(sim)).toEqual([]);
 });

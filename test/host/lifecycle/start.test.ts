@@ -177,3 +177,21 @@ test("a start that waits for a delete does not bring the instance back", async (
   expect([deletion.outcome()?.code, start.outcome()?.code]).toEqual(["", "not_found"]);
   expect([recordOf(sim, "a"), vfAt(sim, VF1).typeId]).toEqual([undefined, 0]);
 });
+
+test("a start that systemd does not answer is not taken back: its VM may come later, and finds its device", async () => {
+  const sim = new Sim();
+  sim.kernel.systemdSlowMs = 130_000;
+  const { code, error } = await create(sim, "a");
+  expect([code, error?.cause?.code]).toEqual(["vgpu_cleanup_pending", "liveness_ambiguous"]);
+  expect([writes(sim), vmOf(sim, "a")]).toEqual([[`${VF1} ${TYPE} ok`], []]);
+  const kept = { claim: { vf: VF1 }, retained: false, phase: "claimed" };
+  expect([recordOf(sim, "a"), markOf(sim, VF1)]).toMatchObject([kept, { instance: "a", typeId: TYPE }]);
+  await pass(sim, 20_000);
+  expect([vmOf(sim, "a").length, writes(sim)]).toEqual([1, [`${VF1} ${TYPE} ok`]]);
+  sim.kernel.systemdSlowMs = 0;
+  expect((await create(sim, "a")).code).toBe("");
+  expect([writes(sim), recordOf(sim, "a")]).toMatchObject([
+    [`${VF1} ${TYPE} ok`],
+    { phase: "complete", cleanup: null },
+  ]);
+});

@@ -91,6 +91,19 @@ function readable(asked: Request, value: unknown): string {
         (value as { findings: Finding[] }).findings.map((one) => `${one.kind}  ${one.about}: ${one.text}`).join("\n") ||
         "all clean"
       );
+    case "delete": {
+      const { stale, found } = value as { stale: boolean; found: boolean };
+      if (stale) return `${asked.instance} was not touched`;
+      return found ? `deleted ${asked.instance}` : `there is nothing of ${asked.instance} on this host`;
+    }
+    case "install":
+      return `ready, store ${(value as { storeId: string }).storeId}`;
+    case "uninstall":
+      return "program, store and units are removed";
+    case "release":
+      return `cleared ${asked.vf}`;
+    case "vf-clear":
+      return `lifted the quarantine of ${asked.vf}`;
     default:
       return JSON.stringify(value);
   }

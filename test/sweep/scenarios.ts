@@ -269,6 +269,14 @@ export const SCENARIOS: readonly Scenario[] = [
     keeps: [],
   },
   {
+    name: "delete, with a record from a backup",
+    verb: "delete",
+    prepare: restored,
+    asked: () => ({ instance: "a" }),
+    wrong: (sim) => gone(sim) ?? (typed(sim).length > 0 ? "a device is still typed" : undefined),
+    keeps: [],
+  },
+  {
     name: "delete, without a record",
     verb: "delete",
     prepare: async (sim) => {

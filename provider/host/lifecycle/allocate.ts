@@ -5,7 +5,7 @@ import type { Card } from "../devices/discovery";
 import { type Candidate, candidates, reclaimable } from "../devices/placement";
 import type { Host } from "../host";
 import { HOST_LOCK, take, under, vfLock } from "../store/locks";
-import { saveRecord } from "../store/records";
+import { saveRecord, strictRecords } from "../store/records";
 import type { Held } from "../world/world";
 import { type Framework, frameworkOf } from "./framework";
 import { hanging } from "./hanging";
@@ -89,7 +89,7 @@ async function choose(
   record: InstanceRecord,
   { framework, cards, failures, made, mayReclaim, mayWait }: Search,
 ): Promise<Chosen | { readonly waitFor: string }> {
-  const stock = await framework.takeStock(host, record.id, cards);
+  const stock = await framework.takeStock(host, record.id, { cards, records: await strictRecords(host.files) });
   const wish = { profile: record.spec.profile, gpu: record.spec.gpu };
   const facts = { cards, ...stock, strategy: host.settings.placement };
   const all = candidates(wish, facts);

@@ -11,21 +11,25 @@ import { releaseClaim, releaseHolding } from "./release";
 import { removeFiles } from "./remove";
 import { leftoversOf } from "./view";
 
-/** Deletes an instance and all that is its own. `stale`: the incarnation named is gone already, another one is left untouched. */
-export async function deleteInstance(
-  host: Host,
-  id: string,
-  incarnation: string | undefined,
-): Promise<{ deleted: true; stale: boolean }> {
+export interface Deleted {
+  readonly deleted: true;
+  /** The incarnation named is gone already; another one is left untouched. */
+  readonly stale: boolean;
+  /** There was a record, a unit or a device of it. */
+  readonly found: boolean;
+}
+
+/** Deletes an instance and all that is its own. */
+export async function deleteInstance(host: Host, id: string, incarnation: string | undefined): Promise<Deleted> {
   return under(take(host, instanceLock(id), id), async () => {
     const record = await ownRecord(host.files, id);
     if (record && incarnation !== undefined && record.incarnation !== incarnation) {
       host.warn(`Instance ${id} was made anew as ${record.incarnation} by ${record.owner}; it was not touched.`);
-      return { deleted: true, stale: true };
+      return { deleted: true, stale: true, found: true };
     }
     if (record) await clearAway(host, record);
-    else await clearLeftovers(host, id);
-    return { deleted: true, stale: false };
+    const found = record !== undefined || (await clearLeftovers(host, id));
+    return { deleted: true, stale: false, found };
   });
 }
 
@@ -54,12 +58,14 @@ async function begin(host: Host, record: InstanceRecord): Promise<InstanceRecord
   }
 }
 
-/** Ends and releases what is left of an instance whose record is gone. */
-export async function clearLeftovers(host: Host, id: string): Promise<void> {
+/** Ends and releases what is left of an instance whose record is gone; answers whether there was anything. */
+export async function clearLeftovers(host: Host, id: string): Promise<boolean> {
   try {
+    const { unit, devices, files } = await leftoversOf(host, id);
     await stopVmm(host, { id, vmm: null, shutdownTimeoutMs: 60_000 });
     await releaseMarked(host, id);
     await removeFiles(host, id);
+    return unit || files || devices.length > 0;
   } catch (cause) {
     throw new VgpuError("vgpu_cleanup_pending", `Something of ${id} is left on the host.`, {
       cause,

@@ -97,7 +97,8 @@ async function requireNoLeftovers(host: Host, { verb, instance }: Asker, left: L
     .join(", ");
   if (verb === "update") {
     host.warn(`The record of ${instance} is gone; what was left of it is ended and released first: ${what}.`);
-    return clearLeftovers(host, instance);
+    await clearLeftovers(host, instance);
+    return;
   }
   throw new VgpuError("vgpu_cleanup_pending", `Something of an earlier ${instance} is left on the host: ${what}.`, {
     hint: "Run 'vgpu-host delete' for it on the host, or destroy the resource, then run the same command again.",

@@ -6,7 +6,7 @@ import type { Host } from "../host";
 import type { Held } from "../world/world";
 import type { Failure } from "./allocate";
 import { mdev } from "./mdev";
-import type { Stock } from "./stock";
+import type { Inventory, Stock } from "./stock";
 import { vendorVfio } from "./vendor-vfio";
 
 /** How the host's driver hands out vGPUs: what differs between vendor VFIO and mdev in finding and making one. */
@@ -15,8 +15,8 @@ export interface Framework {
   readonly shared: boolean;
   /** Every card and what it offers now. */
   discover(host: Host): Promise<Card[]>;
-  /** What records and marks say of them, for this instance. Throws when any record is unreadable. */
-  takeStock(host: Host, forInstance: string, cards: readonly Card[]): Promise<Stock>;
+  /** What records and marks say of them, for this instance. */
+  takeStock(host: Host, forInstance: string, known: Inventory): Promise<Stock>;
   /** What a claim on this place names, before anything is made. */
   name(host: Host, candidate: Candidate): Pick<Claim, "framework" | "devicePath" | "mdevUuid">;
   /** Makes the vGPU that the record's claim names, under the lock of its PCI device. Throws when the claim must stay. */

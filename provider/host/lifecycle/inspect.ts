@@ -3,6 +3,7 @@ import { type Card, offersOf, type VirtualFunction } from "../devices/discovery"
 import { scanHandles, useOf } from "../devices/handles";
 import { type Candidate, candidates, roomOn, type Standing } from "../devices/placement";
 import type { Host } from "../host";
+import { type Broken, findRecords, sortRecords } from "../store/records";
 import { frameworkOf } from "./framework";
 import type { Stock } from "./stock";
 
@@ -22,6 +23,8 @@ export interface Counts {
   readonly used: number;
   /** That some profile could be had on now. */
   readonly allocatable: number;
+  /** With a type that we gave it and that nobody claims any more; it can be had when it is not in use. */
+  readonly dirty: number;
   readonly quarantined: number;
   readonly foreign: number;
   readonly unreadable: number;
@@ -35,13 +38,33 @@ export interface CardReport {
   readonly available: Readonly<Record<string, number>>;
 }
 
-/** What there is on the host's cards and who has it. Throws when a record cannot be read. */
+/** What there is on the host's cards and who has it. While a record cannot be read, nothing is to be had. */
 export async function inspectHost(host: Host): Promise<{ cards: CardReport[] }> {
+  const { readable, broken } = sortRecords(await findRecords(host.files));
+  for (const { id, reason } of broken)
+    host.warn(`The record of ${id} cannot be read, so it is not known what it claims: ${reason}.`);
   const framework = await frameworkOf(host);
   const cards = await framework.discover(host);
-  const stock = await framework.takeStock(host, "", cards);
+  const stock = await framework.takeStock(host, "", { cards, records: readable });
   const standing = await withBusy(host, cards, stock);
-  return { cards: cards.map((card) => reportOn(card, { ...stock, standing })) };
+  const reports = cards.map((card) => reportOn(card, { ...stock, standing }));
+  return { cards: broken.length === 0 ? reports : reports.map((card) => withUnknown(card, broken)) };
+}
+
+/** What is typed and nobody's by the records that can be read may be of one that cannot; and nothing is given to anybody. */
+function withUnknown(card: CardReport, broken: readonly Broken[]): CardReport {
+  const ids = broken.map(({ id }) => id).join(", ");
+  const functions = card.functions.map((vf): FunctionReport => {
+    if (vf.status === "free") return { ...vf, who: `not to be had: the record of ${ids} cannot be read` };
+    if (vf.status !== "dirty" && vf.status !== "foreign") return vf;
+    return { ...vf, status: "unreadable", who: `${vf.who}, or claimed by the record that cannot be read: ${ids}` };
+  });
+  return {
+    ...card,
+    functions,
+    counts: { ...countsOf(functions), allocatable: 0 },
+    available: Object.fromEntries(Object.keys(card.available).map((profile) => [profile, 0])),
+  };
 }
 
 /** Functions with a type of ours that nobody claims, and that are in use, cannot be reset: placement finds that out by trying. */
@@ -83,16 +106,20 @@ function reportOn(card: Card, stock: Stock): CardReport {
     return { vf: address, typeId: 0, profile: "", status: "unreadable", who: reason };
   });
   const all = [...functions, ...unreadable];
+  const counts = { ...countsOf(all), allocatable: allocatable.size };
+  return { parent: card.parent, counts, functions: all, available: Object.fromEntries(available) };
+}
+
+function countsOf(all: readonly FunctionReport[]): Omit<Counts, "allocatable"> {
   const count = (status: FunctionReport["status"]) => all.filter((one) => one.status === status).length;
-  const counts: Counts = {
+  return {
     total: all.length,
     used: count("claimed"),
-    allocatable: allocatable.size,
+    dirty: count("dirty"),
     quarantined: count("quarantined"),
     foreign: count("foreign"),
     unreadable: count("unreadable"),
   };
-  return { parent: card.parent, counts, functions: all, available: Object.fromEntries(available) };
 }
 
 /**

@@ -1,6 +1,6 @@
 import { VgpuError } from "../../protocol/errors";
 import type { Claim, InstanceRecord } from "../../protocol/record";
-import type { Card, VirtualFunction } from "../devices/discovery";
+import type { VirtualFunction } from "../devices/discovery";
 import { isQuarantined, noteFailure, readHealth } from "../devices/health";
 import { discoverMdevs } from "../devices/mdev/discovery";
 import { mdevNow } from "../devices/mdev/find";
@@ -8,11 +8,10 @@ import { createFile, mdevPath } from "../devices/mdev/places";
 import type { Standing } from "../devices/placement";
 import type { Host } from "../host";
 import { mdevMarks } from "../store/mdev-marks";
-import { strictRecords } from "../store/records";
 import type { Held } from "../world/world";
 import type { Assigned, Framework } from "./framework";
 import { hanging } from "./hanging";
-import { type CurrentClaim, currentClaims, loadOf, type Stock } from "./stock";
+import { type CurrentClaim, currentClaims, type Inventory, loadOf, type Stock } from "./stock";
 
 /** A vGPU is an mdev, made under a uuid of its own on a device that offers its type. */
 export const mdev: Framework = {
@@ -26,8 +25,8 @@ export const mdev: Framework = {
   assign,
 };
 
-async function takeStock(host: Host, _forInstance: string, cards: readonly Card[]): Promise<Stock> {
-  const claims = currentClaims(host, await strictRecords(host.files));
+async function takeStock(host: Host, _forInstance: string, { cards, records }: Inventory): Promise<Stock> {
+  const claims = currentClaims(host, records);
   const health = await readHealth(host);
   const standing = new Map<string, Standing>();
   for (const card of cards) {

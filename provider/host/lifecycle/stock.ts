@@ -5,7 +5,7 @@ import { type Health, isQuarantined, readHealth } from "../devices/health";
 import type { Standing } from "../devices/placement";
 import type { Host } from "../host";
 import { readMark } from "../store/marks";
-import { type Found, strictRecords } from "../store/records";
+import type { Readable } from "../store/records";
 import { textOf } from "../world/world";
 import { claimantLiveness, runsAsRecorded } from "./liveness";
 import { isCurrent } from "./release";
@@ -17,9 +17,14 @@ export interface Stock {
   readonly health: ReadonlyMap<string, Health>;
 }
 
-/** What claims, marks and failures say of every virtual function. Throws when any record is unreadable. */
-export async function takeStock(host: Host, forInstance: string, cards: readonly Card[]): Promise<Stock> {
-  const records = await strictRecords(host.files);
+/** What is counted: every card, and every record that can be read. */
+export interface Inventory {
+  readonly cards: readonly Card[];
+  readonly records: readonly Readable[];
+}
+
+/** What claims, marks and failures say of every virtual function. */
+export async function takeStock(host: Host, forInstance: string, { cards, records }: Inventory): Promise<Stock> {
   const health = await readHealth(host);
   const current = currentClaims(host, records);
   const claims = new Map(current.map(({ id, claim }) => [claim.vf, id]));
@@ -42,7 +47,7 @@ export interface CurrentClaim {
 }
 
 /** The claims of this boot on this machine. */
-export function currentClaims(host: Host, records: readonly Known[]): CurrentClaim[] {
+export function currentClaims(host: Host, records: readonly Readable[]): CurrentClaim[] {
   return records.flatMap(({ id, record: { claim, machineId } }) =>
     claim && isCurrent(host, claim, machineId) ? [{ id, claim }] : [],
   );
@@ -61,7 +66,6 @@ export function loadOf(claims: readonly CurrentClaim[], cards: readonly Card[]):
   return load;
 }
 
-type Known = Exclude<Found, { kind: "broken" }>;
 type Marked = Pick<Standing, "markedFor" | "heldBack">;
 const NO_MARK: Marked = { markedFor: undefined, heldBack: undefined };
 
@@ -70,7 +74,7 @@ async function markOf(
   host: Host,
   vf: string,
   typeId: number,
-  { forInstance, records }: { forInstance: string; records: readonly Known[] },
+  { forInstance, records }: { forInstance: string; records: readonly Readable[] },
 ): Promise<Marked> {
   try {
     const mark = await readMark(host, vf);
@@ -89,7 +93,7 @@ export async function heldBackFor(
   host: Host,
   vf: string,
   instance: string,
-  records: readonly Known[],
+  records: readonly Readable[],
 ): Promise<string | undefined> {
   const found = records.find((one) => one.id === instance);
   const claim = found?.record.claim ?? null;

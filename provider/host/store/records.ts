@@ -15,6 +15,9 @@ export type Found =
   /** There is something, and it cannot be told what it claims. */
   | { readonly kind: "broken"; readonly id: string; readonly reason: string };
 
+export type Broken = Extract<Found, { kind: "broken" }>;
+export type Readable = Exclude<Found, Broken>;
+
 /** Prefix of a folder whose instance is gone and whose files are being removed. */
 const DELETING = ".deleting-";
 
@@ -85,16 +88,22 @@ export async function findRecords(files: Files): Promise<Found[]> {
 }
 
 /** Every record, or an error that names those that cannot be read. */
-export async function strictRecords(files: Files): Promise<Exclude<Found, { kind: "broken" }>[]> {
-  const found = await findRecords(files);
-  const broken = found.filter((one) => one.kind === "broken");
+export async function strictRecords(files: Files): Promise<Readable[]> {
+  const { readable, broken } = sortRecords(await findRecords(files));
   if (broken.length > 0) {
     const reasons = broken.map((one) => `${one.id} (${one.reason})`).join("; ");
     throw new VgpuError("inventory_ambiguous", `Cannot read the record of ${reasons}.`, {
       details: { instances: broken.map((one) => one.id) },
     });
   }
-  return found.filter((one) => one.kind !== "broken");
+  return readable;
+}
+
+export function sortRecords(found: readonly Found[]): { readable: Readable[]; broken: Broken[] } {
+  return {
+    readable: found.filter((one) => one.kind !== "broken"),
+    broken: found.filter((one) => one.kind === "broken"),
+  };
 }
 
 /** The record of one instance that this version may act on; undefined when there is none. */

@@ -46,7 +46,7 @@ test("G-01 delete stops the guest, clears the device and leaves nothing", async 
   const sim = new Sim();
   await create(sim, "a");
   const { code, value } = await run(sim, "delete", { instance: "a" });
-  expect([code, value]).toEqual(["", { deleted: true, stale: false }]);
+  expect([code, value]).toEqual(["", { deleted: true, stale: false, found: true }]);
   expect(writes(sim)).toEqual([`${VF1} ${TYPE} ok`, `${VF1} 0 ok`]);
   expect(recordOf(sim, "a")).toBeUndefined();
   expect(sim.disk.list("/var/lib/vgpu/instances")).toEqual([]);

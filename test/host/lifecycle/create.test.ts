@@ -237,3 +237,12 @@ test("C-08 (b) a tool that gives it the same type right before our write came fi
   expect(writes(sim)).toEqual([`${VF1} ${TYPE} EPERM`, `${VF2} ${TYPE} ok`]);
   expect([recordOf(sim, "a")?.claim?.vf, markOf(sim, VF1), vfAt(sim, VF1).typeId]).toEqual([VF2, undefined, TYPE]);
 });
+
+test("nothing is claimed for a requester that is gone, and nothing of its create is left", async () => {
+  const sim = new Sim();
+  const actor = sim.actor("create");
+  actor.requesterAlive = false;
+  const { code, error } = await run(sim, "create", asked("a"), actor);
+  expect([code, error?.message]).toEqual(["result_unknown", expect.stringMatching(/nothing was claimed/)]);
+  expect([writes(sim), recordOf(sim, "a"), sim.disk.list("/var/lib/vgpu/instances")]).toEqual([[], undefined, []]);
+});

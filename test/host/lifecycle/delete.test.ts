@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { InstanceRecord } from "../../../provider/protocol/record";
 import { claimOn, putRecord, vmmOf } from "../../world/records";
-import { create, pass, recordOf, run, TYPE, writes } from "../../world/run";
+import { create, pass, recordOf, rewrite, run, TYPE, writes } from "../../world/run";
 import { Sim } from "../../world/sim-world";
 import {
   distinctWrites,
@@ -37,7 +37,7 @@ test("G-01 marks saved, orderly stop, release, cleared claim saved, files, recor
   };
   expect(await run(sim, "delete", { instance: "a" }, actor)).toMatchObject({
     code: "",
-    value: { deleted: true, stale: false },
+    value: { deleted: true, stale: false, found: true },
   });
   expect(saved).toEqual([
     ["execute", true, "stopped", true, 1],
@@ -234,7 +234,18 @@ test("a delete that names an old incarnation touches nothing", async () => {
     instance: "a",
     incarnation: "00000000-0000-4000-8000-999999999999",
   });
-  expect([value, warnings.join()]).toEqual([{ deleted: true, stale: true }, expect.stringContaining("org/a")]);
+  expect([value, warnings.join()]).toEqual([
+    { deleted: true, stale: true, found: true },
+    expect.stringContaining("org/a"),
+  ]);
   await pass(sim, 1_000);
   expect([writes(sim), recordOf(sim, "a"), vmOf(sim, "a").length]).toEqual([[TYPED], record, 1]);
+});
+
+test("G-01 a device that is only marked for the instance, and that its record does not claim, is released too", async () => {
+  const sim = await running();
+  endVm(sim, "a");
+  rewrite(sim, "a", (record) => ({ ...record, claim: null, vmm: null }));
+  expect((await run(sim, "delete", { instance: "a" })).code).toBe("");
+  expect([writes(sim), markOf(sim, VF1), recordOf(sim, "a")]).toEqual([[TYPED, `${VF1} 0 ok`], undefined, undefined]);
 });

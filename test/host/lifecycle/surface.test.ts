@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { claimOn, putRecord } from "../../world/records";
+import { claimOn, corruptRecord, putRecord } from "../../world/records";
 import { create, PROFILE, recordOf, run, spec, TYPE, writes } from "../../world/run";
 import { Sim } from "../../world/sim-world";
 import {
@@ -104,7 +104,15 @@ test("Q-05 inspect tells of each function why it is not to be had, and counts th
   sim.disk.put("/run/vgpu/health/0000:01:01.0.json", JSON.stringify({ bootId: sim.kernel.bootId, failures }));
   const before = writes(sim).length;
   const [card] = await inspect(sim);
-  expect(card?.counts).toEqual({ total: 6, used: 1, allocatable: 1, quarantined: 1, foreign: 1, unreadable: 1 });
+  expect(card?.counts).toEqual({
+    total: 6,
+    used: 1,
+    allocatable: 1,
+    dirty: 1,
+    quarantined: 1,
+    foreign: 1,
+    unreadable: 1,
+  });
   expect(card?.functions.map(({ vf, status, who }) => [vf, status, who])).toEqual([
     [VF1, "claimed", "a"],
     [VF2, "foreign", expect.stringMatching(/type \d+ was not set by us/)],
@@ -115,6 +123,36 @@ test("Q-05 inspect tells of each function why it is not to be had, and counts th
   ]);
   expect(card?.available[PROFILE]).toBe(1);
   expect(writes(sim)).toHaveLength(before);
+});
+
+test("Q-05 while a record cannot be read, inspect tells what is known, and that nothing is to be had", async () => {
+  const sim = new Sim({ vfs: 4 });
+  await create(sim, "a");
+  await create(sim, "b");
+  corruptRecord(sim, "b");
+  foreignTypes(sim, VF3, TYPE);
+  const { code, value, warnings } = await run(sim, "inspect", {});
+  const [card] = (value as { cards: CardSeen[] }).cards;
+  expect([code, warnings]).toEqual(["", [expect.stringMatching(/The record of b cannot be read/)]]);
+  expect(card?.functions.map(({ vf, status, who }) => [vf, status, who])).toEqual([
+    [VF1, "claimed", "a"],
+    [VF2, "unreadable", expect.stringMatching(/claimed by the record that cannot be read: b/)],
+    [VF3, "unreadable", expect.stringMatching(/was not set by us, or claimed by .*: b/)],
+    [VF4, "free", expect.stringMatching(/not to be had: the record of b cannot be read/)],
+  ]);
+  expect([card?.counts, new Set(Object.values(card?.available ?? {}))]).toEqual([
+    { total: 4, used: 1, allocatable: 0, dirty: 0, quarantined: 0, foreign: 0, unreadable: 2 },
+    new Set([0]),
+  ]);
+});
+
+test("a delete tells that there was nothing to delete", async () => {
+  const sim = new Sim();
+  expect((await run(sim, "delete", { instance: "nobody" })).value).toEqual({
+    deleted: true,
+    stale: false,
+    found: false,
+  });
 });
 
 test.each([

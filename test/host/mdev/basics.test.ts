@@ -42,7 +42,7 @@ test("G-01 delete stops the guest, removes the mdev and leaves nothing", async (
   const sim = mdevHost();
   await create(sim, "a");
   const { code, value } = await run(sim, "delete", { instance: "a" });
-  expect([code, value]).toEqual(["", { deleted: true, stale: false }]);
+  expect([code, value]).toEqual(["", { deleted: true, stale: false, found: true }]);
   expect(mdevWrites(sim)).toEqual([`create ${VF1} ok`, `remove ${VF1} ok`]);
   expect([mdevsOf(sim), marksOf(sim), recordOf(sim, "a")]).toEqual([{}, [], undefined]);
 });

@@ -74,7 +74,8 @@ export interface VgpuInstanceArgs {
   name?: pulumi.Input<string> | undefined;
   /**
    * vGPU profile by its exact name, for example `"NVIDIA L40S-8Q"`; `"L40S-8Q"` does where it is unambiguous. Changing it
-   * restarts the VM on another vGPU.
+   * restarts the VM on another vGPU. Whether the host offers it is known only once the old vGPU is released, since a card hides what it has
+   * no room for; when it does not, the host starts the VM again with its old profile within a minute.
    *
    * @throws `unknown_profile`, `no_capacity`, `quarantined`
    */
@@ -181,7 +182,11 @@ export class VgpuInstance extends pulumi.dynamic.Resource {
   declare readonly assignedAt: pulumi.Output<string>;
   /** Whether something is left on the host that must still be cleaned up. */
   declare readonly cleanupPending: pulumi.Output<boolean>;
-  /** What the VM is doing. */
+  /**
+   * What the VM is doing when it was last looked at: `"creating"` (a create that was not finished), `"running"`, `"stopping"`, `"stopped"`,
+   * `"deleting"` (a delete that was not finished), `"retained"` (what a failed create left; it can only be deleted or made anew) or
+   * `"lost"` (the host has no record of it, but something of it is left there).
+   */
   declare readonly state: pulumi.Output<State>;
 
   /**

@@ -82,5 +82,8 @@ export const readValue = z.object({ instance: z.nullable(instanceView) });
 /** Value of delete. `stale` says that the incarnation named was gone already and nothing was touched. */
 export const deleteValue = z.object({ deleted: z.literal(true), stale: z.boolean() });
 
-/** Exit codes of the host program; units declare the last two as success. */
+/**
+ * Exit codes of the host program. `pending`: something is left that must still be cleaned up; `vendorSkipped`: nothing of vendor VFIO was
+ * touched, since the cards or a record cannot be read. Units declare these two as success.
+ */
 export const EXIT = { ok: 0, error: 1, pending: 75, vendorSkipped: 69, notInstalled: 127 } as const;

@@ -83,7 +83,7 @@ export const readValue = z.object({ instance: z.nullable(instanceView) });
 export const deleteValue = z.object({ deleted: z.literal(true), stale: z.boolean() });
 
 /**
- * Exit codes of the host program. `pending`: something is left that must still be cleaned up; `vendorSkipped`: nothing of vendor VFIO was
- * touched, since the cards or a record cannot be read. Units declare these two as success.
+ * Exit codes of the host program. Those of reconcile alone: `pending`, something is left that must still be cleaned up; `vendorSkipped`,
+ * nothing of vendor VFIO was touched, since the cards or a record cannot be read. Units declare these two as success.
  */
 export const EXIT = { ok: 0, error: 1, pending: 75, vendorSkipped: 69, notInstalled: 127 } as const;

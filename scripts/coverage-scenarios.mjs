@@ -17,9 +17,10 @@ const required = new Set(
     .split(/\s+/)
     .slice(1),
 );
+const COLUMNS = { w: "writes", r: "record", s: "says", o: "outcome" };
 const scenarios = lines.flatMap((line) => {
-  const [, id, title] = /^([A-Z]-\d\d) (.+)$/.exec(line) ?? [];
-  return id ? [{ id, title, group: id[0] }] : [];
+  const [, id, letters = "", title] = /^([A-Z]-\d\d) (?:\[([wrso]+)\] )?(.+)$/.exec(line) ?? [];
+  return id ? [{ id, title, group: id[0], columns: [...letters].map((letter) => COLUMNS[letter]) }] : [];
 });
 
 /** Ids before the text of a test's name. */
@@ -28,25 +29,35 @@ const idsOf = (name) => (/^(?:[A-Z]-\d\d\b[ ,;/+]*)+/.exec(name)?.[0] ?? "").mat
 // Skipped and todo count as not there; a scenario of which one test fails is not covered.
 const passed = new Set();
 const failed = new Set();
+/** Which columns of a scenario's row its passed tests have seen. */
+const seen = new Map();
 for (const file of files) {
   for (const suite of JSON.parse(readFileSync(file, "utf8")).testResults) {
-    for (const { title, status } of suite.assertionResults) {
+    for (const { title, status, meta } of suite.assertionResults) {
       const into = status === "passed" ? passed : status === "failed" ? failed : undefined;
-      for (const id of idsOf(title)) into?.add(id);
+      for (const id of idsOf(title)) {
+        into?.add(id);
+        if (status === "passed") seen.set(id, new Set([...(seen.get(id) ?? []), ...(meta?.columns ?? [])]));
+      }
     }
   }
 }
 
 const isRequired = ({ id, group }) => required.has(group) || required.has(id);
-const isCovered = ({ id }) => passed.has(id) && !failed.has(id);
+const unseen = ({ id, columns }) => columns.filter((column) => !seen.get(id)?.has(column));
+const isCovered = (one) => passed.has(one.id) && !failed.has(one.id) && unseen(one).length === 0;
+
+function whyNot(one) {
+  if (failed.has(one.id)) return " (a test of it fails)";
+  return passed.has(one.id) ? ` (not looked at: ${unseen(one).join(", ")})` : "";
+}
 const groups = [...new Set(scenarios.map(({ group }) => group))];
 for (const group of groups) {
   const all = scenarios.filter((one) => one.group === group);
   const missing = all.filter((one) => !isCovered(one));
   const how = required.has(group) ? "" : `  (${all.filter(isRequired).length} of them required)`;
   console.log(`${group}  ${all.length - missing.length} of ${all.length}${how}`);
-  for (const { id, title } of missing)
-    console.log(`   missing ${id} ${title}${failed.has(id) ? " (a test of it fails)" : ""}`);
+  for (const one of missing) console.log(`   missing ${one.id} ${one.title}${whyNot(one)}`);
 }
 const unknown = [...passed].filter((id) => !scenarios.some((one) => one.id === id));
 if (unknown.length > 0) console.log(`ids that docs/scenarios.txt does not know: ${unknown.sort().join(", ")}`);

@@ -1,9 +1,12 @@
 import { expect, test } from "vitest";
+import type { Report } from "../../provider/host/lifecycle/reconcile";
 import { requires } from "../requirements";
+import { expectRow } from "../row";
 import { SimHost } from "../simhost/simhost";
-import { HostProgram } from "./program";
+import { type Answer, HostProgram } from "./program";
 
 const VF = "0000:01:00.4";
+const VF2 = "0000:01:00.5";
 const TYPE_FILE = `/sys/bus/pci/devices/${VF}/nvidia/current_vgpu_type`;
 
 requires(
@@ -18,15 +21,20 @@ requires(
     const fault = await host.fault({ on: "write", path: TYPE_FILE, hang: true });
     const creating = program.create("vm-1");
     await expect.poll(async () => (await host.writes()).length).toBe(1);
-    expect(await program.record("vm-1")).toMatchObject({
-      phase: "claimed",
-      claim: { vf: VF, typeId: 1152 },
-      vmm: null,
-    });
+    expectRow(
+      { writes: await program.writes(), record: await program.record("vm-1") },
+      { writes: [`${VF} 1152 pending`], record: { phase: "claimed", claim: { vf: VF, typeId: 1152 }, vmm: null } },
+    );
     expect(JSON.parse(await host.readFile(`/run/vgpu/vf/${VF}`))).toMatchObject({ instance: "vm-1", typeId: 1152 });
     expect((await host.inventory()).types[VF]).toBe(0);
     await host.heal(fault);
-    expect(await creating).toMatchObject({ ok: true, value: { instance: { state: "running", vfAddress: VF } } });
+    const made = await creating;
+    expectRow(await program.seen("vm-1", made), {
+      writes: [`${VF} 1152 ok`],
+      record: { phase: "complete", claim: { vf: VF, typeId: 1152 } },
+      outcome: "",
+    });
+    expect(made).toMatchObject({ value: { instance: { state: "running", vfAddress: VF } } });
   });
 
   test("I-09 a write that hangs keeps its own device busy, after its verb has gone, and no other device", async () => {
@@ -37,25 +45,60 @@ requires(
     });
     const fault = await host.fault({ on: "write", path: TYPE_FILE, hang: true });
     const hung = await program.create("vm-1");
-    expect(hung).toMatchObject({
-      ok: false,
-      error: { code: "vgpu_cleanup_pending", details: { claimKept: true, vf: VF } },
+    const [hangs, typed] = [`${VF} 1152 pending`, `${VF2} 1152 ok`];
+    const record = { claim: { vf: VF, typeId: 1152 } };
+    expect(hung).toMatchObject({ error: { details: { claimKept: true, vf: VF } } });
+    expectRow(await program.seen("vm-1", hung), {
+      writes: [hangs],
+      record,
+      says: new RegExp(`${VF}.*pid \\d+`),
+      outcome: "vgpu_cleanup_pending",
     });
-    expect(await program.ask("delete", { instance: "vm-1" })).toMatchObject({
-      ok: false,
-      error: { cause: { code: "device_busy" } },
+    const kept = await program.ask("delete", { instance: "vm-1" });
+    expect(kept).toMatchObject({ error: { cause: { code: "device_busy" } } });
+    expectRow(await program.seen("vm-1", kept), {
+      writes: [hangs],
+      record,
+      says: new RegExp(`${VF}.*hangs in the driver: pid \\d+`),
+      outcome: "vgpu_cleanup_pending",
     });
-    expect(await program.create("vm-2")).toMatchObject({
-      ok: true,
-      value: { instance: { vfAddress: "0000:01:00.5" } },
+    const other = await program.create("vm-2");
+    expect(other).toMatchObject({ value: { instance: { vfAddress: VF2 } } });
+    expectRow(await program.seen("vm-2", other), {
+      writes: [hangs, typed],
+      record: { phase: "complete", claim: { vf: VF2 } },
+      says: "",
+      outcome: "",
     });
-    expect(await program.ask("reconcile", {})).toMatchObject({ ok: true });
-    expect((await program.record("vm-1")).claim?.vf).toBe(VF);
-    expect((await program.writes()).filter((write) => write.startsWith(`${VF} 0`))).toEqual([]);
+    const pass = await program.ask("reconcile", {});
+    const { findings } = (pass as { value?: unknown }).value as Report;
+    const found = findings.map(({ about, kind, text }) => `${kind} ${about}: ${text}`).join("\n");
+    expectRow(
+      { ...(await program.seen("vm-1", pass)), says: found },
+      {
+        writes: [hangs, typed],
+        record,
+        says: new RegExp(`pending vm-1: .*${VF}.*hangs in the driver: pid \\d+`),
+        outcome: "",
+      },
+    );
     await host.heal(fault);
+    let last: Answer = kept;
     await expect
-      .poll(async () => (await program.ask("delete", { instance: "vm-1" })).ok, { timeout: 20_000 })
+      .poll(
+        async () => {
+          last = await program.ask("delete", { instance: "vm-1" });
+          return last.ok;
+        },
+        { timeout: 20_000 },
+      )
       .toBe(true);
+    expectRow(await program.seen("vm-1", last), {
+      writes: [`${VF} 1152 ok`, typed, `${VF} 0 ok`],
+      record: undefined,
+      says: "",
+      outcome: "",
+    });
     expect((await host.inventory()).types[VF]).toBe(0);
   });
 
@@ -68,18 +111,29 @@ requires(
       input: '{"accelerator":"tcg","readDeadlineMs":1000}',
     });
     await host.fault({ on: "read", path: "/sys/bus/pci/devices/0000:01:00.*/nvidia/current_vgpu_type", hang: true });
-    expect(await program.create("vm-1")).toMatchObject({
-      ok: true,
-      value: { instance: { gpuAddress: "0000:11:00.0" } },
+    const made = await program.create("vm-1");
+    expect(made).toMatchObject({ value: { instance: { gpuAddress: "0000:11:00.0" } } });
+    const [vf, card] = ["0000:11:00.4", /0000:01:00\.0/];
+    const typed = `${vf} 1152 ok`;
+    expectRow(await program.seen("vm-1", made), {
+      writes: [typed],
+      record: { claim: { vf } },
+      says: card,
+      outcome: "",
     });
-    const seen = await program.ask("inspect", {});
+    const inspect = await program.ask("inspect", {});
+    expectRow(await program.seen("vm-1", inspect), { writes: [typed], says: card, outcome: "" });
     const cards =
-      (seen as { value?: { cards: { parent: string; functions: { status: string }[] }[] } }).value?.cards ?? [];
+      (inspect as { value?: { cards: { parent: string; functions: { status: string }[] }[] } }).value?.cards ?? [];
     expect(cards.find(({ parent }) => parent === "0000:01:00.0")?.functions.map(({ status }) => status)).toEqual([
       "unreadable",
       "unreadable",
     ]);
-    expect(await program.ask("delete", { instance: "vm-1" })).toMatchObject({ ok: true });
+    expectRow(await program.seen("vm-1", await program.ask("delete", { instance: "vm-1" })), {
+      writes: [typed, `${vf} 0 ok`],
+      record: undefined,
+      outcome: "",
+    });
     await host.heal();
   });
 });

@@ -3,9 +3,12 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { requires } from "../requirements";
+import { expectRow } from "../row";
 import { SimHost } from "../simhost/simhost";
 import { HostProgram, until } from "./program";
 
+const VF = "0000:01:00.4";
+const TYPED = `${VF} 1152 ok`;
 const FIXTURE = join(__dirname, "..", "fixtures", "zombie-leader");
 
 requires(
@@ -30,26 +33,31 @@ requires(
       vmm: { ...(record.vmm as object), pid, startTime } as typeof record.vmm,
     }));
 
-    expect(await program.ask("read", { instance: "vm-1" })).toMatchObject({
-      value: { instance: { state: "running" } },
-    });
+    const before = await program.record("vm-1");
+    const read = await program.ask("read", { instance: "vm-1" });
+    expectRow(await program.seen("vm-1", read), { writes: [TYPED], record: before, outcome: "" });
+    expect(read).toMatchObject({ value: { instance: { state: "running" } } });
     // Without the identity only the open device is left, held by a thread whose leader shows no files.
     await program.rewrite("vm-1", (record) => ({ ...record, vmm: null }));
     await host.exec(["/bin/sh", "-c", "cat > /etc/vgpu/config.json"], {
       input: '{"accelerator":"tcg","releaseWaitMs":300}',
     });
     const refused = await program.ask("delete", { instance: "vm-1" });
-    expect(refused).toMatchObject({
-      ok: false,
-      error: { code: "vgpu_cleanup_pending", cause: { code: "device_busy" } },
+    expectRow(await program.seen("vm-1", refused), {
+      writes: [TYPED],
+      record: { claim: before.claim },
+      says: new RegExp(`cause: device_busy: ${VF} of vm-1 is in use.*pid ${pid} \\(/dev/vfio/12\\)`),
+      outcome: "vgpu_cleanup_pending",
     });
-    expect(JSON.stringify(refused)).toContain(`pid ${pid} (/dev/vfio/12)`);
-    expect(await program.writes()).toEqual(["0000:01:00.4 1152 ok"]);
 
     await host.exec(["kill", "-9", String(pid)]);
     await until("the process is gone", async () => (await task(pid)) === "" || /\) X /.test(await task(pid)));
-    expect(await program.ask("delete", { instance: "vm-1" })).toMatchObject({ ok: true });
-    expect(await program.writes()).toEqual(["0000:01:00.4 1152 ok", "0000:01:00.4 0 ok"]);
+    const deleted = await program.ask("delete", { instance: "vm-1" });
+    expectRow(await program.seen("vm-1", deleted), {
+      writes: [TYPED, `${VF} 0 ok`],
+      record: undefined,
+      outcome: "",
+    });
   });
 });
 

@@ -1,9 +1,11 @@
 import { readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { describe } from "../../provider/protocol/errors";
 import type { Request, RequestOf, Result, Verb } from "../../provider/protocol/messages";
 import type { InstanceRecord } from "../../provider/protocol/record";
 import type { Spec } from "../../provider/protocol/spec";
 import { prepared } from "../prepared";
+import type { Row } from "../row";
 import type { SimHost } from "../simhost/simhost";
 
 export const spec = (change: Partial<Spec> = {}): Spec => ({
@@ -87,6 +89,13 @@ export class HostProgram {
     const text = JSON.stringify(change({ ...(await this.record(like)), id: instance }));
     const path = `/var/lib/vgpu/instances/${instance}`;
     await this.host.exec(["/bin/sh", "-c", `mkdir -p ${path} && cat > ${path}/record.json`], { input: text });
+  }
+
+  /** What a verb has left and said, for the shared assertion. */
+  async seen(instance: string, answer: Answer): Promise<Row<string>> {
+    const record = await this.record(instance).catch(() => undefined);
+    const says = [...(answer.ok ? [] : [describe(answer.error)]), ...answer.warnings].join("\n");
+    return { writes: await this.writes(), record, says, outcome: answer.ok ? "" : answer.error.code };
   }
 
   /** Process of a VM's QEMU as the host numbers it. */

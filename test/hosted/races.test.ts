@@ -1,9 +1,12 @@
 import { expect, test } from "vitest";
 import { requires } from "../requirements";
+import { expectRow } from "../row";
 import { SimHost } from "../simhost/simhost";
 import { type Answer, HostProgram } from "./program";
 
 const codeOf = (answer: Answer) => (answer.ok ? "ok" : answer.error.code);
+const vfAddressOf = (answer: Answer & { ok: true }) =>
+  (answer.value as { instance: { vfAddress: string } }).instance.vfAddress;
 const range = (count: number) => Array.from({ length: count }, (_, index) => index);
 
 requires(
@@ -16,13 +19,23 @@ requires(
     await using host = await SimHost.start({ gpus: 1, vfs: 8 });
     const program = await HostProgram.on(host);
     const small = { profile: "NVIDIA L40S-1Q", memoryMiB: 64 };
+    const smallType = 1147;
     const answers = await Promise.all(range(16).map((n) => program.create(`vm-${n}`, small)));
     expect(answers.map(codeOf).sort()).toEqual([...range(8).map(() => "no_capacity"), ...range(8).map(() => "ok")]);
-    const vfs = answers.flatMap((answer) =>
-      answer.ok ? [(answer.value as { instance: { vfAddress: string } }).instance.vfAddress] : [],
-    );
+    const vfs = answers.flatMap((answer) => (answer.ok ? [vfAddressOf(answer)] : []));
     expect(new Set(vfs).size).toBe(8);
-    expect((await program.writes()).filter((write) => !write.endsWith(" ok"))).toEqual([]);
+    for (const [n, answer] of answers.entries()) {
+      const seen = await program.seen(`vm-${n}`, answer);
+      expectRow(
+        { ...seen, writes: [...(seen.writes ?? [])].sort() },
+        {
+          writes: vfs.map((vf) => `${vf} ${smallType} ok`).sort(),
+          ...(answer.ok
+            ? { record: { claim: { vf: vfAddressOf(answer) } }, outcome: "" }
+            : { record: undefined, says: /No free virtual function/, outcome: "no_capacity" }),
+        },
+      );
+    }
     const left = Object.keys((await host.inventory()).files).filter((path) => path.endsWith("record.json"));
     expect(left).toHaveLength(8);
   });

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { requires } from "../requirements";
+import { expectRow } from "../row";
 import { SimHost } from "../simhost/simhost";
 import { HostProgram, until } from "./program";
 
@@ -34,9 +35,13 @@ requires(
       "the pass has ended",
       async () => (await host.exec(["systemctl", "is-active", "vgpu-reconcile"])).stdout.trim() === "inactive",
     );
-    const after = await program.record("vm-1");
-    expect(after).toMatchObject({ desired: "running", phase: "complete", claim: { vf: VF, typeId: 1152 } });
-    expect(after.claim?.bootId).not.toBe(before.claim?.bootId);
+    expectRow(await program.seen("vm-1", await program.ask("read", { instance: "vm-1" })), {
+      writes: [`${VF} 1152 ok`, `${VF} 1152 ok`],
+      record: { desired: "running", phase: "complete", claim: { vf: VF, typeId: 1152 } },
+      says: "",
+      outcome: "",
+    });
+    expect((await program.record("vm-1")).claim?.bootId).not.toBe(before.claim?.bootId);
     expect(await program.pidOf("off")).toBe(0);
     const journal = await host.exec(["journalctl", "-u", "vgpu-reconcile", "-o", "cat", "--no-pager"]);
     expect(journal.stdout).toContain("done vm-1: started");

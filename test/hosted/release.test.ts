@@ -1,10 +1,12 @@
 import { expect, test } from "vitest";
 import { requires } from "../requirements";
+import { expectRow } from "../row";
 import { SimHost } from "../simhost/simhost";
 import { HostProgram, incarnationOf, until } from "./program";
 
 const VF = "0000:01:00.4";
 const TYPED = `${VF} 1152 ok`;
+const CLEARED = `${VF} 0 ok`;
 
 requires(
   "root",
@@ -15,42 +17,62 @@ requires(
   test("C-01 I-01 a create types the device once, and a device that reads 0 already is dropped without a write", async () => {
     await using host = await SimHost.start();
     const program = await HostProgram.on(host);
-    expect(await program.create("vm-1")).toMatchObject({
-      ok: true,
-      code: 0,
-      value: { instance: { vfAddress: VF, state: "running" } },
+    const made = await program.create("vm-1");
+    expect(made).toMatchObject({ code: 0, value: { instance: { vfAddress: VF, state: "running" } } });
+    expectRow(await program.seen("vm-1", made), {
+      writes: [TYPED],
+      record: {
+        phase: "complete",
+        claim: {
+          framework: "vendor-vfio",
+          devicePath: `/sys/bus/pci/devices/${VF}`,
+          vf: VF,
+          typeId: 1152,
+          assignedAt: expect.stringMatching(/^\d{4}-\d\d-\d\dT/),
+        },
+      },
+      says: "",
+      outcome: "",
     });
-    expect(await program.writes()).toEqual([TYPED]);
-    expect(await program.record("vm-1")).toMatchObject({ phase: "complete", claim: { vf: VF, typeId: 1152 } });
+    expect(JSON.parse(await host.readFile(`/run/vgpu/vf/${VF}`))).toMatchObject({ instance: "vm-1", typeId: 1152 });
 
     await host.exec(["systemctl", "kill", "--signal=SIGKILL", "vgpu-vm-vm-1"]);
     await until("the unit is gone", async () => (await program.pidOf("vm-1")) === 0);
     await host.control.call("foreignType", { vf: VF, type: 0 });
-    expect(await program.ask("delete", { instance: "vm-1" })).toMatchObject({ ok: true });
-    expect(await program.writes()).toEqual([TYPED]);
+    expectRow(await program.seen("vm-1", await program.ask("delete", { instance: "vm-1" })), {
+      writes: [TYPED],
+      record: undefined,
+      says: "",
+      outcome: "",
+    });
   });
 
   test("I-02 a process that holds the device keeps it from being released; once it ends, delete succeeds", async () => {
     await using host = await SimHost.start();
     const program = await HostProgram.on(host);
     await program.create("vm-1");
+    const { claim } = await program.record("vm-1");
     await host.exec(["systemctl", "kill", "--signal=SIGKILL", "vgpu-vm-vm-1"]);
     await until("the unit is gone", async () => (await program.pidOf("vm-1")) === 0);
     await host.control.call("foreignHold", { vf: VF, node: "cdev" });
     await setReleaseWait(host, 500);
 
     const refused = await program.ask("delete", { instance: "vm-1" });
-    expect(refused).toMatchObject({
-      ok: false,
-      error: { code: "vgpu_cleanup_pending", details: { claimKept: true, vf: VF }, cause: { code: "device_busy" } },
+    expect(refused).toMatchObject({ error: { details: { claimKept: true, vf: VF }, cause: { code: "device_busy" } } });
+    expectRow(await program.seen("vm-1", refused), {
+      writes: [TYPED],
+      record: { claim, deleting: true },
+      says: new RegExp(`${VF} of vm-1 is in use: held open by pid \\d+ \\(/dev/vfio/devices/vfio0\\)`),
+      outcome: "vgpu_cleanup_pending",
     });
-    expect(JSON.stringify(refused)).toContain("/dev/vfio/devices/vfio0");
-    expect(await program.writes()).toEqual([TYPED]);
-    expect((await program.record("vm-1")).claim?.vf).toBe(VF);
 
     await host.control.call("foreignRelease", {});
-    expect(await program.ask("delete", { instance: "vm-1" })).toMatchObject({ ok: true });
-    expect(await program.writes()).toEqual([TYPED, `${VF} 0 ok`]);
+    expectRow(await program.seen("vm-1", await program.ask("delete", { instance: "vm-1" })), {
+      writes: [TYPED, CLEARED],
+      record: undefined,
+      says: "",
+      outcome: "",
+    });
   });
 
   test("H-02 a stale claim on the device of another live instance is dropped, and the other one is untouched", async () => {
@@ -63,10 +85,14 @@ requires(
       incarnation: incarnationOf("stale"),
       vmm: null,
     }));
-    const end = await program.ask("delete", { instance: "stale" });
-    expect(end).toMatchObject({ ok: true });
-    expect(end.warnings.join()).toContain(VF);
-    expect(await program.writes()).toEqual([TYPED]);
+    const live = await program.record("live");
+    expectRow(await program.seen("stale", await program.ask("delete", { instance: "stale" })), {
+      writes: [TYPED],
+      record: undefined,
+      says: new RegExp(`^${VF} was typed for live: .*, which was not set for stale`),
+      outcome: "",
+    });
+    expect(await program.record("live")).toEqual(live);
     expect(await program.ask("read", { instance: "live" })).toMatchObject({
       ok: true,
       value: { instance: { state: "running", typeId: 1152 } },

@@ -1,16 +1,24 @@
 import { expect, test } from "vitest";
 import { framebufferMiB, isProfile, parseCatalogue, parseTypeId } from "../../../provider/host/devices/catalogue";
+import { expectDecision } from "../../row";
 
-test("A-05 a catalogue has a header, blanks and rows, and a bad row is named", () => {
+/** What a catalogue's text is parsed to, or why it is not. */
+function parsing(text: string) {
+  try {
+    return { says: "", outcome: parseCatalogue(text) };
+  } catch (error) {
+    return { says: (error as Error).message, outcome: "refused" };
+  }
+}
+
+test("A-05 a catalogue has a header, blanks and rows, trimmed", () => {
   const good = "ID    : vGPU Name\n\n1145  : NVIDIA L40S-1B \n  2164 :  NVIDIA L40S-3B\n";
   const parsed = [
     { typeId: 1145, name: "NVIDIA L40S-1B" },
     { typeId: 2164, name: "NVIDIA L40S-3B" },
   ];
-  expect(parseCatalogue(good)).toEqual(parsed);
-  expect(parseCatalogue(good.replace(/^ID.*\n/, ""))).toEqual(parsed);
-  expect(parseCatalogue("ID    : vGPU Name\n")).toEqual([]);
-  expect(parseCatalogue("")).toEqual([]);
+  for (const text of [good, good.replace(/^ID.*\n/, "")]) expectDecision(parsing(text), { says: "", outcome: parsed });
+  for (const text of ["ID    : vGPU Name\n", ""]) expectDecision(parsing(text), { says: "", outcome: [] });
 });
 
 test.each([
@@ -21,7 +29,9 @@ test.each([
   "nvidia-1148 : x",
   "0 : NVIDIA none",
 ])("A-05 the bad row %j fails the parse and is named", (row) => {
-  expect(() => parseCatalogue(`ID : vGPU Name\n1145 : NVIDIA L40S-1B\n${row}\n`)).toThrow(JSON.stringify(row));
+  const decision = parsing(`ID : vGPU Name\n1145 : NVIDIA L40S-1B\n${row}\n`);
+  expectDecision(decision, { says: /^row ".*" is not "id : name"$/, outcome: "refused" });
+  expect(decision.says).toContain(JSON.stringify(row));
 });
 
 test.each([
@@ -37,7 +47,7 @@ test.each([
   ["NVIDIA L40S-Q", 0],
   ["NVIDIA L40S-8Q (Beta)", 0],
 ])("A-06 the framebuffer of %j is %d MiB", (name, mib) => {
-  expect(framebufferMiB(name)).toBe(mib);
+  expectDecision({ outcome: framebufferMiB(name) }, { outcome: mib });
 });
 
 test("a type id is a decimal number with at most one newline", () => {

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import type { Card, VirtualFunction } from "../../../provider/host/devices/discovery";
 import { candidates, reclaimable, type Standing } from "../../../provider/host/devices/placement";
+import { expectDecision } from "../../row";
 
 const P = "NVIDIA L40S-8Q";
 const idle: Standing = {
@@ -50,7 +51,7 @@ test.each<[string, Given, string[]]>([
     ["1.0", "0.0"],
   ],
 ])("B-08 B-02 cards: %s", (_, given, wanted) => {
-  expect(order(given)).toEqual(wanted);
+  expectDecision({ outcome: order(given) }, { outcome: wanted });
 });
 
 test.each<[string, Given, string[]]>([
@@ -62,7 +63,7 @@ test.each<[string, Given, string[]]>([
   ["never clean but marked for one that may live", { cards: [[{ heldBack: "alive" }, {}]] }, ["0.1"]],
   ["never one whose own catalogue lacks the profile", { cards: [[{ hidden: true }, {}]] }, ["0.1"]],
 ])("B-03 P-04 within a card: %s", (_, given, wanted) => {
-  expect(order(given)).toEqual(wanted);
+  expectDecision({ outcome: order(given) }, { outcome: wanted });
 });
 
 test("a pinned card is the only one asked", () => {
@@ -76,7 +77,6 @@ test("B-06 only dirty functions of ours that nobody claims or may need are recla
       [dirty, { ...dirty, claimedBy: "a" }, { ...dirty, ...sick }, { typeId: 7 }, { ...dirty, heldBack: "alive" }, {}],
     ],
   };
-  expect(reclaimable({ profile: "x", gpu: null }, facts(given))).toEqual([
-    { vf: "0.0", parent: "card0", typeId: 7, profile: "x", dirty: true },
-  ]);
+  const first = { vf: "0.0", parent: "card0", typeId: 7, profile: "x", dirty: true };
+  expectDecision({ outcome: reclaimable({ profile: "x", gpu: null }, facts(given)) }, { outcome: [first] });
 });

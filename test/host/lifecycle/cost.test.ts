@@ -1,8 +1,10 @@
 import { expect, test } from "vitest";
+import type { Report } from "../../../provider/host/lifecycle/reconcile";
+import { expectRow } from "../../row";
 import { claimOn, putRecord } from "../../world/records";
 import { create, recordOf, run, spec } from "../../world/run";
 import { Sim } from "../../world/sim-world";
-import { holdOpen, makeDirty, VF1, VF2, VF3 } from "../../world/situation";
+import { holdOpen, makeDirty, markOf, seenOf, VF1, VF2, VF3 } from "../../world/situation";
 
 const count = (trace: readonly string[], step: RegExp) => trace.filter((one) => step.test(one)).length;
 
@@ -56,9 +58,18 @@ test("I-02 who opens a device after the pass's one look is seen by the look befo
     isOpened = true;
     void holdOpen(sim, VF2);
   };
-  const { findings } = (await run(sim, "reconcile", {}, actor)).value as {
-    findings: { about: string; kind: string }[];
-  };
+  const outcome = await run(sim, "reconcile", {}, actor);
+  const { findings } = outcome.value as Report;
+  const found = findings.map(({ about, kind, text }) => `${kind} ${about}: ${text}`).join("\n");
   expect(isOpened).toBe(true);
-  expect(findings.filter(({ about }) => about.includes(VF2))).toMatchObject([{ kind: "pending" }]);
+  expectRow(
+    { ...seenOf(sim, outcome, "ghost"), says: found },
+    {
+      writes: [`${VF1} 0 ok`],
+      record: undefined,
+      says: new RegExp(`^[^\n]*${VF1}[^\n]*\npending ${VF2}: [^\n]*in use[^\n]*$`),
+      outcome: "",
+    },
+  );
+  expect(markOf(sim, VF2)).toMatchObject({ instance: "ghost" });
 });

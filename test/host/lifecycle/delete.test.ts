@@ -1,7 +1,10 @@
 import { expect, test } from "vitest";
-import type { InstanceRecord } from "../../../provider/protocol/record";
+import type { Settings } from "../../../provider/host/host";
+import type { Report } from "../../../provider/host/lifecycle/reconcile";
+import type { Spec } from "../../../provider/protocol/spec";
+import { expectRow } from "../../row";
 import { claimOn, putRecord, vmmOf } from "../../world/records";
-import { create, pass, recordOf, rewrite, run, TYPE, writes } from "../../world/run";
+import { create, type Outcome, pass, recordOf, rewrite, run, TYPE, writes } from "../../world/run";
 import { Sim } from "../../world/sim-world";
 import {
   distinctWrites,
@@ -10,46 +13,65 @@ import {
   markOf,
   putMark,
   refuseWrites,
-  told,
+  seenOf,
   unitOf,
   VF1,
+  VF2,
   vmOf,
 } from "../../world/situation";
 
 const TYPED = `${VF1} ${TYPE} ok`;
+const CLEARED = `${VF1} 0 ok`;
+const REFUSED = `${VF1} 0 EBUSY`;
+/** Its claim and its flags are kept, with what is to be done about it. */
+const KEPT = { deleting: true, desired: "stopped", claim: { vf: VF1 }, cleanup: { code: "vgpu_cleanup_pending" } };
 
-async function running(guest = {}) {
+/** What a verb has left and said; a write that is tried again and again is told once, and the cause's code goes with the outcome. */
+function refusalOf(sim: Sim, outcome: Outcome) {
+  const { code, error } = outcome;
+  return { ...seenOf(sim, outcome), writes: distinctWrites(sim), outcome: [code, error?.cause?.code] };
+}
+
+/** What a pass of reconciliation has left and said, its findings too. */
+function passOf(sim: Sim, outcome: Outcome) {
+  const seen = seenOf(sim, outcome);
+  const found = (outcome.value as Report).findings.map(({ about, kind, text }) => `${kind} ${about}: ${text}`);
+  return { ...seen, says: [seen.says, ...found].filter((text) => text !== "").join("\n") };
+}
+
+async function running(guest = {}, change: Partial<Spec> = {}) {
   const sim = new Sim();
   sim.kernel.guests.set("a", guest);
-  await create(sim, "a", { shutdownTimeoutMs: 1_000 });
+  await create(sim, "a", { shutdownTimeoutMs: 1_000, ...change });
   return sim;
 }
 
 test("G-01 marks saved, orderly stop, release, cleared claim saved, files, record: in this order", async () => {
-  const sim = await running();
+  const sim = await running({}, { image: { kind: "hostPath", path: "/images/base.qcow2" } });
   const actor = sim.actor("delete");
   const saved: unknown[] = [];
   actor.before = (step) => {
     if (/^write 0|^execute system_powerdown|^rename .*instances\/a .*deleting/.test(step)) {
       const { deleting, desired, claim } = recordOf(sim, "a") ?? {};
-      saved.push([step.split(" ")[0], deleting, desired, claim !== null, vmOf(sim, "a").length]);
+      const hasDisk = sim.disk.has("/var/lib/vgpu/instances/a/disk.qcow2");
+      saved.push([step.split(" ")[0], deleting, desired, claim !== null, vmOf(sim, "a").length, hasDisk]);
     }
   };
-  expect(await run(sim, "delete", { instance: "a" }, actor)).toMatchObject({
-    code: "",
-    value: { deleted: true, stale: false, found: true },
-  });
+  const outcome = await run(sim, "delete", { instance: "a" }, actor);
+  expectRow(seenOf(sim, outcome), { writes: [TYPED, CLEARED], record: undefined, outcome: "" });
+  expect(outcome.value).toEqual({ deleted: true, stale: false, found: true });
   expect(saved).toEqual([
-    ["execute", true, "stopped", true, 1],
-    ["write", true, "stopped", true, 0],
-    ["rename", true, "stopped", false, 0],
+    ["execute", true, "stopped", true, 1, true],
+    ["write", true, "stopped", true, 0, true],
+    ["rename", true, "stopped", false, 0, true],
   ]);
-  expect([writes(sim), sim.disk.list("/var/lib/vgpu/instances")]).toEqual([[TYPED, `${VF1} 0 ok`], []]);
+  expect(sim.disk.list("/var/lib/vgpu/instances")).toEqual([]);
 });
 
 /** A delete that cannot clear the device. */
-async function failedDelete(how: "busy" | "scan") {
+async function failedDelete(how: "busy" | "scan", settings: Partial<Settings> = {}) {
   const sim = new Sim();
+  sim.settings = settings;
   await create(sim, "a", { image: { kind: "hostPath", path: "/images/base.qcow2" } });
   const fault = refuseWrites(sim, VF1, 0);
   if (how === "scan") {
@@ -63,61 +85,69 @@ test.each(["busy", "scan"] as const)(
   "G-02 Q-03 a release that fails (%s) keeps record, claim, flags and files",
   async (how) => {
     const { sim, outcome } = await failedDelete(how);
-    const { code, error } = outcome;
-    expect([code, error?.details, error?.cause?.code]).toMatchObject([
-      "vgpu_cleanup_pending",
-      { instance: "a", vf: VF1, claimKept: true },
-      "device_busy",
-    ]);
-    expect([error?.message, error?.hint]).toEqual([
-      expect.stringMatching(`${VF1}.* a `),
-      expect.stringMatching(/retry the delete; reconcile retries/),
-    ]);
-    expect(distinctWrites(sim)).toEqual(how === "busy" ? [TYPED, `${VF1} 0 EBUSY`] : [TYPED]);
-    expect(recordOf(sim, "a")).toMatchObject({
-      deleting: true,
-      desired: "stopped",
-      claim: { vf: VF1 },
-      cleanup: { code },
+    expectRow(refusalOf(sim, outcome), {
+      writes: how === "busy" ? [TYPED, REFUSED] : [TYPED],
+      record: KEPT,
+      says: [
+        new RegExp(`^vgpu_cleanup_pending: .*${VF1} of instance a `),
+        how === "busy" ? /cause: device_busy: .*EBUSY/ : /cause: device_busy: .*pid \d+: EIO/,
+        /retry the delete; reconcile retries/,
+      ],
+      outcome: ["vgpu_cleanup_pending", "device_busy"],
     });
+    expect(outcome.error?.details).toMatchObject({ instance: "a", vf: VF1, claimKept: true });
     expect(markOf(sim, VF1)).toMatchObject({ instance: "a" });
     expect(sim.disk.list("/var/lib/vgpu/instances/a")).toContain("disk.qcow2");
   },
 );
 
 test("G-03 once the device is free, delete again clears it and removes everything", async () => {
-  const { sim, fault } = await failedDelete("busy");
+  const { sim, fault } = await failedDelete("busy", { releaseWaitMs: 0 });
   sim.hardware.faults.remove(fault);
-  const before = writes(sim).length;
-  expect((await run(sim, "delete", { instance: "a" })).code).toBe("");
-  expect(writes(sim).slice(before)).toEqual([`${VF1} 0 ok`]);
+  expectRow(seenOf(sim, await run(sim, "delete", { instance: "a" })), {
+    writes: [TYPED, REFUSED, CLEARED],
+    record: undefined,
+    says: "",
+    outcome: "",
+  });
   expect([sim.disk.list("/var/lib/vgpu/instances"), sim.disk.list("/run/vgpu/vf")]).toEqual([[], []]);
 });
 
 test("G-04 reconcile retries the release once a pass, and the caller retries the delete", async () => {
-  const { sim, fault } = await failedDelete("busy");
-  const before = writes(sim).length;
-  await run(sim, "reconcile", {});
-  expect(recordOf(sim, "a")).toMatchObject({ claim: { vf: VF1 }, deleting: true });
+  const { sim, fault } = await failedDelete("busy", { releaseWaitMs: 0 });
+  expectRow(passOf(sim, await run(sim, "reconcile", {})), {
+    writes: [TYPED, REFUSED, REFUSED],
+    record: { claim: { vf: VF1 }, deleting: true },
+    says: new RegExp(`pending a: .*${VF1}.*EBUSY`),
+    outcome: "",
+  });
   sim.hardware.faults.remove(fault);
-  await run(sim, "reconcile", {});
-  expect(recordOf(sim, "a")).toMatchObject({ claim: null, deleting: true });
+  expectRow(passOf(sim, await run(sim, "reconcile", {})), {
+    writes: [TYPED, REFUSED, REFUSED, CLEARED],
+    record: { claim: null, deleting: true },
+    says: new RegExp(`done a: released ${VF1}`),
+    outcome: "",
+  });
   expect((await run(sim, "list", {})).value).toMatchObject({ instances: [{ instanceId: "a", state: "deleting" }] });
-  expect((await run(sim, "delete", { instance: "a" })).code).toBe("");
-  expect([writes(sim).slice(before), recordOf(sim, "a")]).toEqual([[`${VF1} 0 EBUSY`, `${VF1} 0 ok`], undefined]);
+  expectRow(seenOf(sim, await run(sim, "delete", { instance: "a" })), {
+    writes: [TYPED, REFUSED, REFUSED, CLEARED],
+    record: undefined,
+    says: "",
+    outcome: "",
+  });
 });
 
 test("G-05 while the VMM is not confirmed dead, nothing is cleared or removed", async () => {
   const sim = await running({ immortal: true, stubborn: true, ignoresPowerdown: true });
+  const { vmm } = recordOf(sim, "a") ?? {};
   const outcome = await run(sim, "delete", { instance: "a" });
-  const { code, error } = outcome;
-  expect([code, error?.details, error?.cause]).toMatchObject([
-    "vgpu_cleanup_pending",
-    { claimKept: true },
-    { code: "vmm_exit_timeout" },
-  ]);
-  expect(told(outcome)).toMatch(/did not exit/);
-  expect([writes(sim), recordOf(sim, "a")]).toMatchObject([[TYPED], { deleting: true, claim: { vf: VF1 } }]);
+  expectRow(refusalOf(sim, outcome), {
+    writes: [TYPED],
+    record: { ...KEPT, vmm },
+    says: new RegExp(`cause: vmm_exit_timeout: The VMM of a did not exit \\(pid ${vmm?.pid}\\)`),
+    outcome: ["vgpu_cleanup_pending", "vmm_exit_timeout"],
+  });
+  expect(outcome.error?.details).toMatchObject({ claimKept: true });
 });
 
 /** The remainder of a failed create. */
@@ -131,100 +161,129 @@ function remainder() {
 
 test("G-07 a retained record is released and removed", async () => {
   const sim = remainder();
-  expect((await run(sim, "delete", { instance: "a" })).code).toBe("");
-  expect([writes(sim), recordOf(sim, "a")]).toEqual([[`${VF1} 0 ok`], undefined]);
+  expectRow(seenOf(sim, await run(sim, "delete", { instance: "a" })), {
+    writes: [CLEARED],
+    record: undefined,
+    says: "",
+    outcome: "",
+  });
 });
 
 test("G-07 (b) it is kept when its release fails", async () => {
   const sim = remainder();
   refuseWrites(sim, VF1, 0);
-  const { code, error } = await run(sim, "delete", { instance: "a" });
-  expect([code, error?.details]).toMatchObject(["vgpu_cleanup_pending", { claimKept: true }]);
-  expect([distinctWrites(sim), recordOf(sim, "a")]).toMatchObject([
-    [`${VF1} 0 EBUSY`],
-    { retained: true, claim: { vf: VF1 } },
-  ]);
+  const outcome = await run(sim, "delete", { instance: "a" });
+  expectRow(refusalOf(sim, outcome), {
+    writes: [REFUSED],
+    record: { ...KEPT, retained: true },
+    says: new RegExp(`cause: device_busy: .*${VF1} of a \\(EBUSY\\)`),
+    outcome: ["vgpu_cleanup_pending", "device_busy"],
+  });
+  expect(outcome.error?.details).toMatchObject({ claimKept: true });
 });
 
 test("G-08 a stale record goes, and the live instance that has its device now is untouched", async () => {
   const sim = await running();
   putRecord(sim, "stale", { claim: claimOn(sim) });
   const live = recordOf(sim, "a");
-  const { code, warnings } = await run(sim, "delete", { instance: "stale" });
-  expect([code, warnings.join()]).toEqual(["", expect.stringContaining(VF1)]);
-  expect([writes(sim), recordOf(sim, "stale"), recordOf(sim, "a"), vmOf(sim, "a").length]).toEqual([
-    [TYPED],
-    undefined,
-    live,
-    1,
-  ]);
+  expectRow(seenOf(sim, await run(sim, "delete", { instance: "stale" }), "stale"), {
+    writes: [TYPED],
+    record: undefined,
+    says: new RegExp(VF1),
+    outcome: "",
+  });
+  expect([recordOf(sim, "a"), vmOf(sim, "a").length]).toEqual([live, 1]);
 });
 
 /** Recorded as stopped, its socket is gone, and yet something of its VMM lives. */
-function hidden(what: "unit" | "process", guest = {}) {
+function hidden(what: "unit" | "process" | "task", guest = {}) {
   const sim = new Sim();
   const process = sim.kernel.spawn(what === "unit" ? unitOf("a") : "", guest);
+  if (what === "task") {
+    for (const leader of process.tasks) leader.state = "Z";
+    process.tasks.push({ tid: 4_000, state: "S" });
+  }
   const vmm = vmmOf(sim, "a", { pid: process.pid, startTime: process.startTime });
-  putRecord(sim, "a", { claim: claimOn(sim), vmm });
+  const { claim } = putRecord(sim, "a", { claim: claimOn(sim), vmm });
   putMark(sim, VF1, "a");
   foreignTypes(sim, VF1, TYPE);
-  return { sim, process };
+  return { sim, process, claim, vmm };
 }
 
-test.each(["unit", "process"] as const)("G-09 a VMM whose %s lives is stopped first", async (what) => {
+test.each(["unit", "process", "task"] as const)("G-09 a VMM whose %s lives is stopped first", async (what) => {
   const { sim, process } = hidden(what);
   let alive = true;
   sim.hardware.onAttempt = () => {
     alive = sim.kernel.processes.get(process.pid) === process;
   };
-  expect((await run(sim, "delete", { instance: "a" })).code).toBe("");
-  expect([writes(sim), alive]).toEqual([[`${VF1} 0 ok`], false]);
+  expectRow(seenOf(sim, await run(sim, "delete", { instance: "a" })), {
+    writes: [CLEARED],
+    record: undefined,
+    says: "",
+    outcome: "",
+  });
+  expect(alive).toBe(false);
 });
 
-test.each(["unit", "process"] as const)("G-09 and when its %s does not end, nothing is done", async (what) => {
-  const { sim } = hidden(what, { immortal: true });
-  const { code, error } = await run(sim, "delete", { instance: "a" });
-  expect([code, error?.cause]).toMatchObject([
-    "vgpu_cleanup_pending",
-    { code: "vmm_exit_timeout", message: expect.stringMatching(/did not exit/) },
-  ]);
-  expect([writes(sim), recordOf(sim, "a")?.claim?.vf]).toEqual([[], VF1]);
+test.each(["unit", "process", "task"] as const)("G-09 and when its %s does not end, nothing is done", async (what) => {
+  const { sim, process, claim, vmm } = hidden(what, { immortal: true });
+  expectRow(refusalOf(sim, await run(sim, "delete", { instance: "a" })), {
+    writes: [],
+    record: { ...KEPT, claim, vmm },
+    says: new RegExp(`cause: vmm_exit_timeout: The VMM of a did not exit \\(pid ${process.pid}\\)`),
+    outcome: ["vgpu_cleanup_pending", "vmm_exit_timeout"],
+  });
 });
 
-test.each(["delete", "stop"] as const)(
-  "G-10 %s keeps a claim of a framework that it does not know, and names it",
-  async (verb) => {
-    const sim = remainder();
-    const change: Partial<InstanceRecord> = { claim: claimOn(sim, { framework: "vdpa" }) };
-    putRecord(sim, "a", change);
-    const outcome = await run(sim, verb, { instance: "a" });
-    const { code, error } = outcome;
-    expect(code).toBe(verb === "delete" ? "vgpu_cleanup_pending" : "");
-    if (error) expect(error.cause?.code).toBe("inventory_ambiguous");
-    expect(told(outcome)).toContain("vdpa");
-    expect([writes(sim), recordOf(sim, "a")?.claim?.framework]).toEqual([[], "vdpa"]);
-  },
-);
+test.each([
+  ["delete", ["vgpu_cleanup_pending", "inventory_ambiguous"]],
+  ["stop", ["", undefined]],
+] as const)("G-10 %s keeps a claim of a framework that it does not know, and names it", async (verb, outcome) => {
+  const sim = remainder();
+  const { claim } = putRecord(sim, "a", { claim: claimOn(sim, { framework: "vdpa" }) });
+  expectRow(refusalOf(sim, await run(sim, verb, { instance: "a" })), {
+    writes: [],
+    record: { claim, cleanup: { code: "vgpu_cleanup_pending", cause: { code: "inventory_ambiguous" } } },
+    says: /vdpa/,
+    outcome,
+  });
+});
 
 test("H-18 a VM whose record was removed by hand: its device is left alone while it runs, then delete releases it", async () => {
   const sim = await running();
   sim.disk.erase("/var/lib/vgpu/instances/a/record.json");
   sim.disk.erase("/var/lib/vgpu/instances/a");
-  const [mark, before] = [markOf(sim, VF1), writes(sim).length];
+  const mark = markOf(sim, VF1);
+  const others = [TYPED, `${VF2} ${TYPE} ok`];
+  expectRow(seenOf(sim, await create(sim, "other0"), "other0"), {
+    writes: others,
+    record: { claim: { vf: VF2 } },
+    says: "",
+    outcome: "",
+  });
   for (let round = 0; round < 2; round++) {
-    expect((await create(sim, `other${round}`)).code).toBe(round === 0 ? "" : "no_capacity");
-    const { value } = await run(sim, "reconcile", {});
-    expect(JSON.stringify(value)).toMatch(/ a .*not shown to be dead|names a/);
+    expectRow(passOf(sim, await run(sim, "reconcile", {})), {
+      writes: others,
+      record: undefined,
+      says: new RegExp(`pending ${VF1}: The VMM of a is not shown to be dead`),
+      outcome: "",
+    });
+    expectRow(seenOf(sim, await create(sim, "other1"), "other1"), {
+      writes: others,
+      record: undefined,
+      says: new RegExp(`${VF1}: its mark names a: its unit has processes`),
+      outcome: "no_capacity",
+    });
   }
-  expect(
-    writes(sim)
-      .slice(before)
-      .filter((write) => write.startsWith(VF1)),
-  ).toEqual([]);
   expect([markOf(sim, VF1), vmOf(sim, "a").length]).toEqual([mark, 1]);
   endVm(sim, "a");
-  expect((await run(sim, "delete", { instance: "a" })).code).toBe("");
-  expect([writes(sim).at(-1), markOf(sim, VF1)]).toEqual([`${VF1} 0 ok`, undefined]);
+  expectRow(seenOf(sim, await run(sim, "delete", { instance: "a" })), {
+    writes: [...others, CLEARED],
+    record: undefined,
+    says: "",
+    outcome: "",
+  });
+  expect(markOf(sim, VF1)).toBeUndefined();
 });
 
 test("a delete that names an old incarnation touches nothing", async () => {
@@ -246,6 +305,10 @@ test("G-01 a device that is only marked for the instance, and that its record do
   const sim = await running();
   endVm(sim, "a");
   rewrite(sim, "a", (record) => ({ ...record, claim: null, vmm: null }));
-  expect((await run(sim, "delete", { instance: "a" })).code).toBe("");
-  expect([writes(sim), markOf(sim, VF1), recordOf(sim, "a")]).toEqual([[TYPED, `${VF1} 0 ok`], undefined, undefined]);
+  expectRow(seenOf(sim, await run(sim, "delete", { instance: "a" })), {
+    writes: [TYPED, CLEARED],
+    record: undefined,
+    outcome: "",
+  });
+  expect(markOf(sim, VF1)).toBeUndefined();
 });

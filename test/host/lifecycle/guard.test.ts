@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
 import type { InstanceRecord } from "../../../provider/protocol/record";
+import { expectRow } from "../../row";
 import { claimOn, corruptRecord, putRecord, recordPath, vmmOf } from "../../world/records";
-import { create, pass, recordOf, run, TYPE, writes } from "../../world/run";
+import { create, pass, recordOf, run, TYPE } from "../../world/run";
 import { Sim } from "../../world/sim-world";
 import {
   atWrite,
@@ -12,23 +13,25 @@ import {
   OTHER_TYPE,
   putMark,
   refuseWrites,
-  told,
+  seenOf,
   unitOf,
   VF1,
 } from "../../world/situation";
 
 const GRACE_MS = 300_000;
 
+const DROPPED = { claim: null, vmm: null };
+
 /** `a` is stopped and has left a claim on a device that still has its type; `b` may claim it too. */
 async function claimants(other?: Partial<InstanceRecord>, { old = false } = {}) {
   const sim = new Sim();
-  putRecord(sim, "a", { claim: claimOn(sim) });
+  const { claim } = putRecord(sim, "a", { claim: claimOn(sim) });
   putMark(sim, VF1, "a");
   foreignTypes(sim, VF1, TYPE);
   if (other) putRecord(sim, "b", { claim: claimOn(sim), ...other });
   if (old) await pass(sim, GRACE_MS);
   const before = recordOf(sim, "b");
-  return { sim, before };
+  return { sim, before, kept: { claim, deleting: true, cleanup: { code: "vgpu_cleanup_pending" } } };
 }
 
 /** `a` gives its device back. */
@@ -37,87 +40,112 @@ const deleteIt = (sim: Sim) => run(sim, "delete", { instance: "a" });
 
 test("H-01 without another claimant the device is cleared", async () => {
   const { sim } = await claimants();
-  expect((await release(sim)).code).toBe("");
-  expect([writes(sim), recordOf(sim, "a")?.claim, markOf(sim, VF1)]).toEqual([[`${VF1} 0 ok`], null, undefined]);
+  expectRow(seenOf(sim, await release(sim)), { writes: [`${VF1} 0 ok`], record: DROPPED, says: "", outcome: "" });
+  expect(markOf(sim, VF1)).toBeUndefined();
 });
 
 test("H-02 when the other claimant lives, only the own claim is dropped", async () => {
   const { sim, before } = await claimants({});
   sim.kernel.spawn(unitOf("b"));
-  const outcome = await release(sim);
-  expect([outcome.code, told(outcome)]).toEqual(["", expect.stringMatching(/stale.*live instance b claims it/)]);
-  expect([writes(sim), recordOf(sim, "a")?.claim, recordOf(sim, "b")]).toEqual([[], null, before]);
+  expectRow(seenOf(sim, await release(sim)), {
+    writes: [],
+    record: DROPPED,
+    says: new RegExp(`${VF1} was stale: live instance b claims it`),
+    outcome: "",
+  });
+  expect(recordOf(sim, "b")).toEqual(before);
 });
 
 test.each(["old", "of another boot"])(
   "H-03 when the other claimant is dead and %s, the device is cleared",
   async (how) => {
-    const other = how === "old" ? {} : { vmm: null };
-    const { sim, before } = await claimants(other, { old: how === "old" });
-    if (how !== "old") putRecord(sim, "b", { ...before, claim: claimOn(sim, { bootId: "an-earlier-boot" }) });
-    expect((await release(sim)).code).toBe("");
-    expect([writes(sim), recordOf(sim, "a")?.claim]).toEqual([[`${VF1} 0 ok`], null]);
-    expect(recordOf(sim, "b")?.claim?.vf).toBe(VF1);
+    const { sim } = await claimants({}, { old: how === "old" });
+    if (how !== "old") putRecord(sim, "b", { claim: claimOn(sim, { bootId: "an-earlier-boot" }) });
+    const before = recordOf(sim, "b");
+    expectRow(seenOf(sim, await release(sim)), { writes: [`${VF1} 0 ok`], record: DROPPED, says: "", outcome: "" });
+    expect(recordOf(sim, "b")).toEqual(before);
   },
 );
 
 test.each([{}, { retained: true, phase: "claimed" as const }])(
   "H-04 a recent claimant without a pid keeps the own claim: %j",
   async (other) => {
-    const { sim, before } = await claimants(other);
-    const outcome = await deleteIt(sim);
-    expect([outcome.code, outcome.error?.cause?.code]).toEqual(["vgpu_cleanup_pending", "liveness_ambiguous"]);
-    expect(told(outcome)).toMatch(new RegExp(`b claims ${VF1} too.*no PID recorded`));
-    expect([writes(sim), recordOf(sim, "a")?.claim?.vf, recordOf(sim, "b")]).toEqual([[], VF1, before]);
+    const { sim, before, kept } = await claimants(other);
+    expectRow(seenOf(sim, await deleteIt(sim)), {
+      writes: [],
+      record: kept,
+      says: new RegExp(`cause: liveness_ambiguous: b claims ${VF1} too.*no PID recorded`),
+      outcome: "vgpu_cleanup_pending",
+    });
+    expect(recordOf(sim, "b")).toEqual(before);
   },
 );
 
 test("H-05 a recent claimant whose process is dead keeps the own claim", async () => {
-  const { sim, before } = await claimants();
-  putRecord(sim, "b", { claim: claimOn(sim), vmm: vmmOf(sim, "b", { pid: 999, startTime: "7" }) });
-  const outcome = await deleteIt(sim);
-  expect([outcome.code, outcome.error?.cause?.code]).toEqual(["vgpu_cleanup_pending", "liveness_ambiguous"]);
-  expect(told(outcome)).toMatch(new RegExp(`b claims ${VF1} too.*recorded VMM not running`));
-  expect([writes(sim), recordOf(sim, "a")?.claim?.vf, before]).toEqual([[], VF1, undefined]);
+  const { sim, kept } = await claimants();
+  const before = putRecord(sim, "b", { claim: claimOn(sim), vmm: vmmOf(sim, "b", { pid: 999, startTime: "7" }) });
+  expectRow(seenOf(sim, await deleteIt(sim)), {
+    writes: [],
+    record: kept,
+    says: new RegExp(`cause: liveness_ambiguous: b claims ${VF1} too.*recorded VMM not running`),
+    outcome: "vgpu_cleanup_pending",
+  });
+  expect(recordOf(sim, "b")).toEqual(before);
 });
 
 test("H-06 an old claimant without a pid lives when its unit is populated", async () => {
   const { sim, before } = await claimants({}, { old: true });
   sim.kernel.spawn(unitOf("b"));
-  const outcome = await release(sim);
-  expect([outcome.code, told(outcome)]).toEqual(["", expect.stringMatching(/stale.*b claims it/)]);
-  expect([writes(sim), recordOf(sim, "a")?.claim, recordOf(sim, "b")]).toEqual([[], null, before]);
+  expectRow(seenOf(sim, await release(sim)), {
+    writes: [],
+    record: DROPPED,
+    says: new RegExp(`${VF1} was stale: live instance b claims it`),
+    outcome: "",
+  });
+  expect(recordOf(sim, "b")).toEqual(before);
 });
 
 test.each([true, false])("H-07 a reused pid says nothing; the unit decides (populated: %s)", async (populated) => {
   const { sim } = await claimants();
   const stranger = sim.kernel.spawn("");
-  putRecord(sim, "b", { claim: claimOn(sim), vmm: vmmOf(sim, "b", { pid: stranger.pid, startTime: "earlier" }) });
+  const before = putRecord(sim, "b", {
+    claim: claimOn(sim),
+    vmm: vmmOf(sim, "b", { pid: stranger.pid, startTime: "earlier" }),
+  });
   if (populated) sim.kernel.spawn(unitOf("b"));
   await pass(sim, GRACE_MS);
-  expect((await release(sim)).code).toBe("");
-  expect([writes(sim), recordOf(sim, "a")?.claim]).toEqual([populated ? [] : [`${VF1} 0 ok`], null]);
-  expect(recordOf(sim, "b")?.claim?.vf).toBe(VF1);
+  expectRow(seenOf(sim, await release(sim)), {
+    writes: populated ? [] : [`${VF1} 0 ok`],
+    record: DROPPED,
+    says: populated ? /stale: live instance b claims it/ : "",
+    outcome: "",
+  });
+  expect(recordOf(sim, "b")).toEqual(before);
 });
 
 test("H-08 a claimant whose liveness cannot be read keeps the own claim", async () => {
-  const { sim, before } = await claimants({}, { old: true });
+  const { sim, before, kept } = await claimants({}, { old: true });
   sim.kernel.unreadableUnits.add(unitOf("b"));
-  const outcome = await deleteIt(sim);
-  expect([outcome.code, outcome.error?.cause?.code]).toEqual(["vgpu_cleanup_pending", "liveness_ambiguous"]);
-  expect(told(outcome)).toMatch(/b claims.*EIO/);
-  expect([writes(sim), recordOf(sim, "a")?.claim?.vf, recordOf(sim, "b")]).toEqual([[], VF1, before]);
+  expectRow(seenOf(sim, await deleteIt(sim)), {
+    writes: [],
+    record: kept,
+    says: new RegExp(`cause: liveness_ambiguous: b claims ${VF1} too.*EIO`),
+    outcome: "vgpu_cleanup_pending",
+  });
+  expect(recordOf(sim, "b")).toEqual(before);
 });
 
 test.each(["{", "[]", "no json", "{}"])(
   "H-09 any record that says %j keeps the own claim, and is named",
   async (text) => {
-    const { sim } = await claimants();
+    const { sim, kept } = await claimants();
     corruptRecord(sim, "unrelated", text);
-    const outcome = await deleteIt(sim);
-    expect([outcome.code, outcome.error?.cause?.code]).toEqual(["vgpu_cleanup_pending", "inventory_ambiguous"]);
-    expect(told(outcome)).toContain("unrelated");
-    expect([writes(sim), recordOf(sim, "a")?.claim?.vf]).toEqual([[], VF1]);
+    expectRow(seenOf(sim, await deleteIt(sim)), {
+      writes: [],
+      record: kept,
+      says: /cause: inventory_ambiguous: .*unrelated/,
+      outcome: "vgpu_cleanup_pending",
+    });
   },
 );
 
@@ -129,17 +157,23 @@ test("H-10 a record that vanishes between listing and reading is no record", asy
     sim.disk.erase(recordPath("b"));
     sim.disk.erase("/var/lib/vgpu/instances/b");
   };
-  expect((await run(sim, "stop", { instance: "a" }, actor)).code).toBe("");
-  expect([writes(sim), recordOf(sim, "a")?.claim]).toEqual([[`${VF1} 0 ok`], null]);
+  expectRow(seenOf(sim, await run(sim, "stop", { instance: "a" }, actor)), {
+    writes: [`${VF1} 0 ok`],
+    record: DROPPED,
+    says: "",
+    outcome: "",
+  });
 });
 
 test("H-10 (b) one that cannot be read for another reason keeps the claim, and is named", async () => {
-  const { sim } = await claimants({ claim: null });
+  const { sim, kept } = await claimants({ claim: null });
   const actor = failStep(sim.actor("delete"), /^(read|facts) .*instances\/b/, "EACCES");
-  const outcome = await run(sim, "delete", { instance: "a" }, actor);
-  expect([outcome.code, outcome.error?.cause?.code]).toEqual(["vgpu_cleanup_pending", "inventory_ambiguous"]);
-  expect(told(outcome)).toMatch(/ b .*EACCES/);
-  expect([writes(sim), recordOf(sim, "a")?.claim?.vf]).toEqual([[], VF1]);
+  expectRow(seenOf(sim, await run(sim, "delete", { instance: "a" }, actor)), {
+    writes: [],
+    record: kept,
+    says: /cause: inventory_ambiguous: .* b .*EACCES/,
+    outcome: "vgpu_cleanup_pending",
+  });
 });
 
 test("H-12 a claim of an earlier boot is dropped when the device is somebody else's now", async () => {
@@ -147,12 +181,12 @@ test("H-12 a claim of an earlier boot is dropped when the device is somebody els
   putRecord(sim, "a", { claim: claimOn(sim) });
   sim.reboot();
   foreignTypes(sim, VF1, TYPE);
-  const outcome = await release(sim);
-  expect([outcome.code, told(outcome)]).toEqual([
-    "",
-    expect.stringMatching(new RegExp(`${VF1}.*earlier boot.*foreign|foreign.*earlier boot`)),
-  ]);
-  expect([writes(sim), recordOf(sim, "a")?.claim]).toEqual([[], null]);
+  expectRow(seenOf(sim, await release(sim)), {
+    writes: [],
+    record: DROPPED,
+    says: new RegExp(`${VF1} is foreign.*earlier boot`),
+    outcome: "",
+  });
 });
 
 test("H-12 the same when another record of ours has it", async () => {
@@ -160,35 +194,38 @@ test("H-12 the same when another record of ours has it", async () => {
   putRecord(sim, "a", { claim: claimOn(sim, { bootId: "an-earlier-boot" }) });
   await create(sim, "b");
   const before = [recordOf(sim, "b"), markOf(sim, VF1)];
-  const outcome = await release(sim);
-  expect([outcome.code, told(outcome)]).toEqual(["", expect.stringMatching(/typed for b.*earlier boot/)]);
-  expect([writes(sim), recordOf(sim, "a")?.claim, [recordOf(sim, "b"), markOf(sim, VF1)]]).toEqual([
-    [`${VF1} ${TYPE} ok`],
-    null,
-    before,
-  ]);
+  expectRow(seenOf(sim, await release(sim)), {
+    writes: [`${VF1} ${TYPE} ok`],
+    record: DROPPED,
+    says: new RegExp(`${VF1} was typed for b.*earlier boot`),
+    outcome: "",
+  });
+  expect([recordOf(sim, "b"), markOf(sim, VF1)]).toEqual(before);
 });
 
 test("H-13 a device of another type is not ours any more: both types are named", async () => {
   const { sim } = await claimants();
   foreignTypes(sim, VF1, OTHER_TYPE);
-  const outcome = await release(sim);
-  expect([outcome.code, told(outcome)]).toEqual(["", expect.stringMatching(new RegExp(`${OTHER_TYPE}.*${TYPE}`))]);
-  expect(told(outcome)).toMatch(/foreign/);
-  expect([writes(sim), recordOf(sim, "a")?.claim, markOf(sim, VF1)]).toEqual([[], null, undefined]);
+  expectRow(seenOf(sim, await release(sim)), {
+    writes: [],
+    record: DROPPED,
+    says: new RegExp(`${VF1} is foreign.*${OTHER_TYPE}.*${TYPE}`),
+    outcome: "",
+  });
+  expect(markOf(sim, VF1)).toBeUndefined();
 });
 
 test("H-15 the claim's own type without a mark was set by somebody else", async () => {
   const { sim } = await claimants();
   sim.disk.erase(`/run/vgpu/vf/${VF1}`);
-  const outcome = await release(sim);
-  expect([outcome.code, told(outcome)]).toEqual([
-    "",
-    expect.stringMatching(new RegExp(`${VF1}.*foreign|foreign.*${VF1}`)),
-  ]);
-  expect([writes(sim), recordOf(sim, "a")?.claim]).toEqual([[], null]);
-  expect((await run(sim, "release", { vf: VF1, foreign: true })).code).toBe("");
-  expect(writes(sim)).toEqual([`${VF1} 0 ok`]);
+  expectRow(seenOf(sim, await release(sim)), {
+    writes: [],
+    record: DROPPED,
+    says: new RegExp(`${VF1} is foreign`),
+    outcome: "",
+  });
+  const byHand = await run(sim, "release", { vf: VF1, foreign: true });
+  expectRow(seenOf(sim, byHand), { writes: [`${VF1} 0 ok`], record: DROPPED, outcome: "" });
 });
 
 test("H-16 between two tries a foreign tool takes the device: it is not touched again", async () => {
@@ -200,16 +237,17 @@ test("H-16 between two tries a foreign tool takes the device: it is not touched 
       foreignTypes(sim, VF1, OTHER_TYPE);
     }),
   );
-  const outcome = await release(sim);
-  expect([outcome.code, told(outcome)]).toEqual(["", expect.stringMatching(/foreign/)]);
-  expect([distinctWrites(sim), recordOf(sim, "a")?.claim]).toEqual([[`${VF1} 0 EBUSY`], null]);
+  const seen = seenOf(sim, await release(sim));
+  expectRow(
+    { ...seen, writes: distinctWrites(sim) },
+    { writes: [`${VF1} 0 EBUSY`], record: DROPPED, says: new RegExp(`${VF1} is foreign`), outcome: "" },
+  );
 });
 
-test.each([
-  ["after the mark went", /^create .*instances\/a\/record/],
-  ["before the mark went", /^unlink \/run\/vgpu\/vf/],
-])("H-17 a release killed %s, and then a new owner: no mark ever lies", async (_, step) => {
+/** A release that is killed once it has written the 0, at a step. */
+async function killedRelease(step: RegExp) {
   const { sim } = await claimants();
+  const { claim } = recordOf(sim, "a") ?? {};
   let written = false;
   sim.hardware.onAttempt = () => {
     written = true;
@@ -218,32 +256,63 @@ test.each([
   actor.before = (name) => {
     if (written && step.test(name)) sim.kill(actor);
   };
-  await run(sim, "stop", { instance: "a" }, actor);
-  expect(recordOf(sim, "a")?.claim?.vf).toBe(VF1);
-  await run(sim, "stop", { instance: "a" });
-  expect([recordOf(sim, "a")?.claim, markOf(sim, VF1)]).toEqual([null, undefined]);
-  await create(sim, "b");
+  const killed = await run(sim, "stop", { instance: "a" }, actor);
+  expectRow(seenOf(sim, killed), { writes: [`${VF1} 0 ok`], record: { claim }, outcome: "killed" });
+  return sim;
+}
+
+const AFTER_THE_MARK = /^create .*instances\/a\/record/;
+
+test.each([
+  ["after the mark went", AFTER_THE_MARK],
+  ["before the mark went", /^unlink \/run\/vgpu\/vf/],
+])("H-17 a release killed %s, and then a new owner: no mark ever lies", async (_, step) => {
+  const sim = await killedRelease(step);
+  expectRow(seenOf(sim, await release(sim)), { writes: [`${VF1} 0 ok`], record: DROPPED, says: "", outcome: "" });
+  expect(markOf(sim, VF1)).toBeUndefined();
+  expectRow(seenOf(sim, await create(sim, "b"), "b"), {
+    writes: [`${VF1} 0 ok`, `${VF1} ${TYPE} ok`],
+    record: { claim: { vf: VF1 } },
+    outcome: "",
+  });
   expect(markOf(sim, VF1)).toMatchObject({ instance: "b" });
-  expect((await deleteIt(sim)).code).toBe("");
-  expect([markOf(sim, VF1), writes(sim)]).toMatchObject([{ instance: "b" }, [`${VF1} 0 ok`, `${VF1} ${TYPE} ok`]]);
+  expectRow(seenOf(sim, await deleteIt(sim)), {
+    writes: [`${VF1} 0 ok`, `${VF1} ${TYPE} ok`],
+    record: undefined,
+    outcome: "",
+  });
+  expect(markOf(sim, VF1)).toMatchObject({ instance: "b" });
+});
+
+test("H-17 a foreign owner that comes before the killed release is repeated keeps the device", async () => {
+  const sim = await killedRelease(AFTER_THE_MARK);
+  foreignTypes(sim, VF1, TYPE);
+  expectRow(seenOf(sim, await release(sim)), {
+    writes: [`${VF1} 0 ok`],
+    record: DROPPED,
+    says: new RegExp(`${VF1} is foreign`),
+    outcome: "",
+  });
 });
 
 test("H-14 another claimant whose lock a verb holds keeps the own claim, and the verb is named", async () => {
-  const { sim, before } = await claimants({}, { old: true });
+  const { sim, before, kept } = await claimants({}, { old: true });
   const busy = sim.actor("delete of b");
   await busyWith(sim, busy, "b");
-  const outcome = await deleteIt(sim);
-  expect([outcome.code, outcome.error?.cause?.code]).toEqual(["vgpu_cleanup_pending", "liveness_ambiguous"]);
-  expect(told(outcome)).toMatch(/b claims.*update.*works on it/);
-  expect([writes(sim), recordOf(sim, "a")?.claim?.vf, recordOf(sim, "b")]).toEqual([[], VF1, before]);
+  expectRow(seenOf(sim, await deleteIt(sim)), {
+    writes: [],
+    record: kept,
+    says: new RegExp(`cause: liveness_ambiguous: b claims ${VF1} too.*update.*works on it`),
+    outcome: "vgpu_cleanup_pending",
+  });
+  expect(recordOf(sim, "b")).toEqual(before);
 });
 
 test("H-14 (b) a claim of an earlier boot is never live, whoever works on it", async () => {
   const { sim } = await claimants();
   putRecord(sim, "b", { claim: claimOn(sim, { bootId: "an-earlier-boot" }) });
   await busyWith(sim, sim.actor("delete of b"), "b");
-  expect((await release(sim)).code).toBe("");
-  expect([writes(sim), recordOf(sim, "a")?.claim]).toEqual([[`${VF1} 0 ok`], null]);
+  expectRow(seenOf(sim, await release(sim)), { writes: [`${VF1} 0 ok`], record: DROPPED, says: "", outcome: "" });
 });
 
 /** A verb holds the lock of an instance for as long as anybody looks. */

@@ -1,6 +1,8 @@
 import { expect, test } from "vitest";
-import { begin, newIncarnation, pass, recordOf, run, spec } from "../../world/run";
+import { expectRow } from "../../row";
+import { begin, newIncarnation, type Outcome, pass, run, spec, TYPE } from "../../world/run";
 import { Sim } from "../../world/sim-world";
+import { seenOf, VF1 } from "../../world/situation";
 
 test("K-20 H-14 a create that needs ten minutes for its image is not taken for dead, long past the grace", async () => {
   const sim = new Sim();
@@ -16,9 +18,21 @@ test("K-20 H-14 a create that needs ten minutes for its image is not taken for d
   const creating = begin(sim, "create", asked);
   for (let minute = 1; minute < 10; minute++) {
     await pass(sim, 59_000);
-    expect(await run(sim, "reconcile", {})).toMatchObject({ code: "", value: { vendorDone: true } });
-    expect(recordOf(sim, "slow")).toMatchObject({ phase: "preparing", retained: false, claim: null });
+    const reconciled = await run(sim, "reconcile", {});
+    expectRow(seenOf(sim, reconciled, "slow"), {
+      writes: [],
+      record: { phase: "preparing", retained: false, claim: null },
+      says: "",
+      outcome: "",
+    });
+    expect(reconciled.value).toEqual({ findings: [], vendorDone: true });
   }
   await sim.scheduler.run(() => creating.outcome() !== undefined);
-  expect(creating.outcome()).toMatchObject({ code: "", value: { instance: { state: "running" } } });
+  const created = creating.outcome() as Outcome;
+  expectRow(seenOf(sim, created, "slow"), {
+    writes: [`${VF1} ${TYPE} ok`],
+    record: { phase: "complete", retained: false, claim: { vf: VF1 } },
+    outcome: "",
+  });
+  expect(created.value).toMatchObject({ instance: { state: "running" } });
 });

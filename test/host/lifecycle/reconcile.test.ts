@@ -1,8 +1,9 @@
 import { expect, test } from "vitest";
 import type { Report } from "../../../provider/host/lifecycle/reconcile";
 import type { InstanceRecord } from "../../../provider/protocol/record";
+import { expectRow, type Row } from "../../row";
 import { claimOn, corruptRecord, putRecord, recordPath, vmmOf } from "../../world/records";
-import { create, pass, recordOf, rewrite, run, spec, TYPE, writes } from "../../world/run";
+import { create, PROFILE, pass, recordOf, rewrite, run, spec, TYPE, writes } from "../../world/run";
 import { Sim } from "../../world/sim-world";
 import {
   endVm,
@@ -16,7 +17,7 @@ import {
   OTHER_TYPE,
   putMark,
   refuseWrites,
-  told,
+  seenOf,
   unitOf,
   VF1,
   VF2,
@@ -28,14 +29,17 @@ import {
 const GRACE_MS = 300_000;
 const TYPED = `${VF1} ${TYPE} ok`;
 
-/** One pass of reconciliation. */
-async function reconcile(sim: Sim) {
+/** One pass of reconciliation, with its findings as said. */
+async function reconcile(sim: Sim, id = "a"): Promise<Row<string>> {
   const outcome = await run(sim, "reconcile", {});
   const { findings = [], vendorDone } = (outcome.value ?? {}) as Partial<Report>;
+  const seen = seenOf(sim, outcome, id);
   return {
-    ...outcome,
-    vendorDone,
-    found: findings.map(({ about, kind, text }) => `${kind} ${about}: ${text}`).join("\n"),
+    ...seen,
+    says: [seen.says, ...findings.map(({ about, kind, text }) => `${kind} ${about}: ${text}`)]
+      .filter(Boolean)
+      .join("\n"),
+    outcome: outcome.code || (vendorDone ? "" : "vendor part skipped"),
   };
 }
 
@@ -60,8 +64,8 @@ test("K-01 the claim of a live VMM is left alone, however old", async () => {
   const sim = await running();
   const before = recordOf(sim, "a");
   await pass(sim, 2 * GRACE_MS);
-  expect(await reconcile(sim)).toMatchObject({ code: "", vendorDone: true, found: "" });
-  expect([writes(sim), recordOf(sim, "a"), vmOf(sim, "a").length]).toEqual([[TYPED], before, 1]);
+  expectRow(await reconcile(sim), { writes: [TYPED], record: before, says: "", outcome: "" });
+  expect(vmOf(sim, "a")).toHaveLength(1);
 });
 
 test.each([
@@ -73,28 +77,16 @@ test.each([
   const again = claimed({ vmm });
   const before = recordOf(again, "a");
   for (let passes = 0; passes < 2; passes++)
-    expect(await reconcile(again)).toMatchObject({
-      code: "",
-      vendorDone: true,
-      found: expect.stringMatching(/waiting a: .*recent/),
-    });
-  expect([writes(again), recordOf(again, "a")]).toEqual([[], before]);
+    expectRow(await reconcile(again), { writes: [], record: before, says: /waiting a: .*recent/, outcome: "" });
 });
 
 test("K-04 a claim older than the grace without a witness is released, and the profile stays", async () => {
   const sim = await running();
   loseVm(sim, "a");
   await pass(sim, GRACE_MS);
-  expect(await reconcile(sim)).toMatchObject({
-    code: "",
-    vendorDone: true,
-    found: expect.stringMatching(`done a: released ${VF1}`),
-  });
-  expect([writes(sim), recordOf(sim, "a")]).toMatchObject([
-    [TYPED, `${VF1} 0 ok`],
-    { claim: null, vmm: null, spec: { profile: spec().profile } },
-  ]);
-  await reconcile(sim);
+  const after = { writes: [TYPED, `${VF1} 0 ok`], record: { claim: null, vmm: null, spec: { profile: PROFILE } } };
+  expectRow(await reconcile(sim), { ...after, says: new RegExp(`done a: released ${VF1}`), outcome: "" });
+  expectRow(await reconcile(sim), { ...after, outcome: "" });
   expect(vmOf(sim, "a")).toEqual([]);
 });
 
@@ -103,11 +95,12 @@ test("K-05 an ambiguous one is left alone and told", async () => {
   await pass(sim, GRACE_MS);
   sim.kernel.unreadableUnits.add(unitOf("a"));
   const before = recordOf(sim, "a");
-  expect(await reconcile(sim)).toMatchObject({
-    code: "",
-    found: expect.stringMatching(/waiting a: .*cannot be told.*EIO/),
+  expectRow(await reconcile(sim), {
+    writes: [],
+    record: before,
+    says: /waiting a: .*cannot be told.*EIO/,
+    outcome: "",
   });
-  expect([writes(sim), recordOf(sim, "a")]).toEqual([[], before]);
 });
 
 test("K-06 one unreadable record forbids the vendor part as a whole, and is named", async () => {
@@ -115,16 +108,16 @@ test("K-06 one unreadable record forbids the vendor part as a whole, and is name
   makeDirty(sim, VF2);
   corruptRecord(sim, "broken");
   const before = recordOf(sim, "a");
-  expect(await reconcile(sim)).toMatchObject({
-    code: "",
-    vendorDone: false,
-    found: expect.stringMatching(/pending broken/),
+  expectRow(await reconcile(sim), {
+    writes: [],
+    record: before,
+    says: /pending broken: .*cannot be read/,
+    outcome: "vendor part skipped",
   });
-  expect([writes(sim), recordOf(sim, "a"), markOf(sim, VF2)]).toMatchObject([[], before, { instance: "ghost" }]);
+  expect(markOf(sim, VF2)).toMatchObject({ instance: "ghost" });
   sim.disk.erase(recordPath("broken"));
   sim.disk.erase("/var/lib/vgpu/instances/broken");
-  expect(await reconcile(sim)).toMatchObject({ vendorDone: true });
-  expect(writes(sim)).toEqual([`${VF1} 0 ok`, `${VF2} 0 ok`]);
+  expectRow(await reconcile(sim), { writes: [`${VF1} 0 ok`, `${VF2} 0 ok`], record: { claim: null }, outcome: "" });
 });
 
 test.each<[string, (sim: Sim) => void, boolean]>([
@@ -162,10 +155,14 @@ test.each<[string, (sim: Sim) => void, boolean]>([
   const sim = new Sim();
   putRecord(sim, "a");
   make(sim);
-  const { code, error } = await create(sim, "b");
-  expect(code).toBe(ignored ? "" : "inventory_ambiguous");
-  if (!ignored) expect(error?.message).toContain("odd");
-  expect(writes(sim)).toEqual(ignored ? [TYPED] : []);
+  const before = recordOf(sim, "a");
+  expectRow(
+    seenOf(sim, await create(sim, "b"), "b"),
+    ignored
+      ? { writes: [TYPED], record: { phase: "complete" }, says: "", outcome: "" }
+      : { writes: [], record: undefined, says: /record of odd /, outcome: "inventory_ambiguous" },
+  );
+  expect(recordOf(sim, "a")).toEqual(before);
 });
 
 test("K-07 (e) the claim of a newer record is respected, and the instance itself is refused by name", async () => {
@@ -173,24 +170,26 @@ test("K-07 (e) the claim of a newer record is respected, and the instance itself
   const { id, owner, machineId, claim } = putRecord(sim, "newer", { claim: claimOn(sim) });
   const text = JSON.stringify({ version: 9, id, owner, machineId, claim, novelty: true });
   corruptRecord(sim, "newer", text);
-  expect((await create(sim, "b")).code).toBe("no_capacity");
-  for (const verb of ["start", "stop", "delete"] as const) {
-    const outcome = await run(sim, verb, { instance: "newer" });
-    expect([outcome.code, told(outcome)]).toEqual(["protocol_mismatch", expect.stringMatching(/newer.*version 9/)]);
-  }
+  expectRow(seenOf(sim, await create(sim, "b"), "b"), { writes: [], record: undefined, outcome: "no_capacity" });
+  const unchanged = { writes: [], record: JSON.parse(text) };
+  for (const verb of ["start", "stop", "delete"] as const)
+    expectRow(seenOf(sim, await run(sim, verb, { instance: "newer" }), "newer"), {
+      ...unchanged,
+      says: /newer.*version 9/,
+      outcome: "protocol_mismatch",
+    });
   await pass(sim, GRACE_MS);
-  await reconcile(sim);
-  expect([writes(sim), sim.disk.read(recordPath("newer"))]).toEqual([[], text]);
+  expectRow(await reconcile(sim, "newer"), { ...unchanged, says: /waiting newer: .*version 9/, outcome: "" });
+  expect(sim.disk.read(recordPath("newer"))).toBe(text);
 });
 
 test("K-08 when the grace of a recent claim ends, the next pass releases it", async () => {
   const sim = claimed();
+  const before = recordOf(sim, "a");
   await pass(sim, GRACE_MS - 1);
-  await reconcile(sim);
-  expect(writes(sim)).toEqual([]);
+  expectRow(await reconcile(sim), { writes: [], record: before, outcome: "" });
   await pass(sim, 1);
-  await reconcile(sim);
-  expect([writes(sim), recordOf(sim, "a")?.claim]).toEqual([[`${VF1} 0 ok`], null]);
+  expectRow(await reconcile(sim), { writes: [`${VF1} 0 ok`], record: { claim: null }, outcome: "" });
 });
 
 test("K-09 a set device without a record: ours is cleared, held or foreign ones are told", async () => {
@@ -201,28 +200,31 @@ test("K-09 a set device without a record: ours is cleared, held or foreign ones 
   foreignTypes(sim, VF3, TYPE);
   putMark(sim, VF4, "other", OTHER_TYPE);
   foreignTypes(sim, VF4, TYPE);
-  const { code, found } = await reconcile(sim);
-  expect([code, writes(sim)]).toEqual(["", [`${VF1} 0 ok`]]);
-  expect(found).toMatch(new RegExp(`done ${VF1}`));
-  expect(found).toMatch(new RegExp(`pending ${VF2}: .*in use`));
-  expect(found).toMatch(new RegExp(`foreign ${VF3}`));
-  expect(found).toMatch(new RegExp(`foreign ${VF4}`));
+  expectRow(await reconcile(sim), {
+    writes: [`${VF1} 0 ok`],
+    says: [`done ${VF1}`, `pending ${VF2}: .*in use`, `foreign ${VF3}`, `foreign ${VF4}`].map(
+      (text) => new RegExp(text),
+    ),
+    outcome: "",
+  });
 });
 
 test("K-10 a reset that fails is tried once a pass", async () => {
   const sim = claimed({ desired: "stopped" });
   const fault = refuseWrites(sim, VF1, 0);
-  const first = await reconcile(sim);
-  expect([first.found, recordOf(sim, "a")]).toMatchObject([
-    expect.stringMatching(`pending a: ${VF1}.*EBUSY`),
-    { claim: { vf: VF1 }, cleanup: { code: "device_busy" } },
-  ]);
+  expectRow(await reconcile(sim), {
+    writes: [`${VF1} 0 EBUSY`],
+    record: { claim: { vf: VF1 }, cleanup: { code: "device_busy" } },
+    says: new RegExp(`pending a: ${VF1}.*EBUSY`),
+    outcome: "",
+  });
   sim.hardware.faults.remove(fault);
-  await reconcile(sim);
-  expect([writes(sim), recordOf(sim, "a")]).toMatchObject([
-    [`${VF1} 0 EBUSY`, `${VF1} 0 ok`],
-    { claim: null, cleanup: null },
-  ]);
+  expectRow(await reconcile(sim), {
+    writes: [`${VF1} 0 EBUSY`, `${VF1} 0 ok`],
+    record: { claim: null, cleanup: null },
+    says: new RegExp(`done a: released ${VF1}`),
+    outcome: "",
+  });
 });
 
 test("the process of a VM is recorded when the verb that started it was killed", async () => {
@@ -230,27 +232,26 @@ test("the process of a VM is recorded when the verb that started it was killed",
   await create(sim, "a");
   const before = recordOf(sim, "a");
   rewrite(sim, "a", (record) => ({ ...record, vmm: record.vmm && { ...record.vmm, pid: 0, startTime: "" } }));
-  expect(await reconcile(sim)).toMatchObject({ code: "", vendorDone: true, found: "" });
-  expect([recordOf(sim, "a"), writes(sim)]).toEqual([before, [TYPED]]);
+  expect(await reconcile(sim)).toEqual({ writes: [TYPED], record: before, says: "", outcome: "" });
   expect(before?.vmm?.pid).toBe(vmOf(sim, "a")[0]?.pid);
 });
 
 test("K-12 a retained record loses its claim and stays delete-only, and nobody says that it holds a vGPU", async () => {
   const sim = claimed({ retained: true, phase: "claimed" });
-  expect(await reconcile(sim)).toMatchObject({ code: "", vendorDone: true });
-  expect([writes(sim), recordOf(sim, "a")]).toMatchObject([[`${VF1} 0 ok`], { claim: null, retained: true }]);
-  const outcome = await run(sim, "start", { instance: "a" });
-  expect([outcome.code, told(outcome)]).toEqual([
-    "retained_instance",
-    expect.stringMatching(/Delete it; it holds no vGPU/),
-  ]);
+  const after = { writes: [`${VF1} 0 ok`], record: { claim: null, retained: true } };
+  expectRow(await reconcile(sim), { ...after, outcome: "" });
+  expectRow(seenOf(sim, await run(sim, "start", { instance: "a" })), {
+    ...after,
+    says: /Delete it; it holds no vGPU/,
+    outcome: "retained_instance",
+  });
 });
 
 test("K-13 on a host without any vGPU framework there is nothing to do", async () => {
   const sim = new Sim();
+  const before = putRecord(sim, "a");
   for (const vf of sim.hardware.functions) vf.present = false;
-  expect(await reconcile(sim)).toMatchObject({ code: "", vendorDone: true, found: "" });
-  expect(writes(sim)).toEqual([]);
+  expectRow(await reconcile(sim), { writes: [], record: before, says: "", outcome: "" });
 });
 
 test.each<[string, (sim: Sim) => void]>([
@@ -265,31 +266,34 @@ test.each<[string, (sim: Sim) => void]>([
   const sim = claimed({ desired: "stopped" });
   make(sim);
   const before = recordOf(sim, "a");
-  const { code, vendorDone, found, warnings } = await reconcile(sim);
-  expect([code, vendorDone, warnings.length]).toEqual(["", false, 1]);
-  expect(found).toMatch(/waiting host/);
-  expect([writes(sim), recordOf(sim, "a")]).toEqual([[], before]);
+  expectRow(await reconcile(sim), {
+    writes: [],
+    record: before,
+    says: /^(.+)\nwaiting host: \1$/,
+    outcome: "vendor part skipped",
+  });
 });
 
 test("K-16 a record of another machine: files may go, nothing else", async () => {
   const sim = claimed({ machineId: "f".repeat(32), desired: "running" });
   sim.disk.erase(`/run/vgpu/vf/${VF1}`);
   const before = recordOf(sim, "a");
-  for (const verb of ["start", "stop"] as const) {
-    const outcome = await run(sim, verb, { instance: "a" });
-    expect([outcome.code, told(outcome)]).toEqual([
-      "store_mismatch",
-      expect.stringMatching(`${"f".repeat(32)}.*${sim.machineId}`),
-    ]);
-  }
+  const both = new RegExp(`${"f".repeat(32)}.*${sim.machineId}`);
+  const refused = { writes: [], record: before, says: both, outcome: "store_mismatch" };
+  for (const verb of ["start", "stop"] as const)
+    expectRow(seenOf(sim, await run(sim, verb, { instance: "a" })), refused);
+  expectRow(seenOf(sim, await create(sim, "a")), refused);
   await pass(sim, GRACE_MS);
-  expect(await reconcile(sim)).toMatchObject({
-    found: expect.stringMatching(`waiting a: .*${"f".repeat(32)}.*${sim.machineId}`),
+  expectRow(await reconcile(sim), {
+    writes: [],
+    record: before,
+    says: [/waiting a: /, both],
+    outcome: "",
   });
-  expect([recordOf(sim, "a"), vmOf(sim, "a")]).toEqual([before, []]);
-  expect((await run(sim, "read", { instance: "a" })).code).toBe("");
-  expect((await run(sim, "delete", { instance: "a" })).code).toBe("");
-  expect([writes(sim), recordOf(sim, "a")]).toEqual([[], undefined]);
+  expect(vmOf(sim, "a")).toEqual([]);
+  for (const outcome of [await run(sim, "read", { instance: "a" }), await run(sim, "list", {})])
+    expectRow(seenOf(sim, outcome), { writes: [], record: before, outcome: "" });
+  expectRow(seenOf(sim, await run(sim, "delete", { instance: "a" })), { writes: [], record: undefined, outcome: "" });
 });
 
 test("K-17 after a boot, devices that are not there yet are waited for, and no failure is counted", async () => {
@@ -298,29 +302,46 @@ test("K-17 after a boot, devices that are not there yet are waited for, and no f
   sim.kernel.vfsAfterBootMs = 40_000;
   sim.reboot();
   for (let passes = 0; passes < 7; passes++) {
-    expect(await reconcile(sim)).toMatchObject({
-      code: "",
-      found: expect.stringMatching(/waiting a: .*waiting for VFs/),
+    expectRow(await reconcile(sim), {
+      writes: [TYPED],
+      record: { claim: null, desired: "running" },
+      says: /waiting a: .*waiting for VFs/,
+      outcome: "",
     });
     await pass(sim, 5_000);
   }
   await pass(sim, 5_000);
-  expect(await reconcile(sim)).toMatchObject({ code: "", found: expect.stringMatching(/done a: started/) });
-  expect([writes(sim), recordOf(sim, "a")?.claim?.bootId]).toEqual([[TYPED, TYPED], sim.kernel.bootId]);
+  expectRow(await reconcile(sim), {
+    writes: [TYPED, TYPED],
+    record: { claim: { vf: VF1, bootId: sim.kernel.bootId } },
+    says: /done a: started/,
+    outcome: "",
+  });
 });
 
 test("K-17 nor is one counted while only another card's devices are there", async () => {
   const sim = new Sim({ gpus: 2, vfs: 1 });
   await create(sim, "a");
   const own = recordOf(sim, "a")?.claim?.vf;
+  const typed = `${own} ${TYPE} ok`;
   sim.reboot();
   for (const vf of sim.hardware.functions) vf.present = vf.address !== own;
   for (let passes = 0; passes < 8; passes++) {
-    expect(await reconcile(sim)).toMatchObject({ code: "", found: expect.stringMatching(/waiting a: not started/) });
+    expectRow(await reconcile(sim), {
+      writes: [typed],
+      record: { claim: null, desired: "running" },
+      says: /waiting a: not started/,
+      outcome: "",
+    });
     await pass(sim, 5_000);
   }
   for (const vf of sim.hardware.functions) vf.present = true;
-  expect(await reconcile(sim)).toMatchObject({ found: expect.stringMatching(/done a: started/) });
+  expectRow(await reconcile(sim), {
+    writes: [typed, typed],
+    record: { claim: { vf: own, bootId: sim.kernel.bootId } },
+    says: /done a: started/,
+    outcome: "",
+  });
 });
 
 test("K-18 at a host shutdown guests end and stay desired; after the boot they run again on a free device", async () => {
@@ -331,23 +352,41 @@ test("K-18 at a host shutdown guests end and stay desired; after the boot they r
   expect(recordOf(sim, "a")?.desired).toBe("running");
   sim.reboot();
   foreignTypes(sim, VF1, TYPE);
-  await reconcile(sim);
-  expect([writes(sim), recordOf(sim, "a")?.claim?.vf, vmOf(sim, "a").length]).toEqual([
-    [TYPED, `${VF2} ${TYPE} ok`],
-    VF2,
-    1,
-  ]);
+  expectRow(await reconcile(sim), {
+    writes: [TYPED, `${VF2} ${TYPE} ok`],
+    record: { desired: "running", claim: { vf: VF2, bootId: sim.kernel.bootId } },
+    outcome: "",
+  });
+  expect(vmOf(sim, "a")).toHaveLength(1);
 });
 
 test.each([-21, 21])("K-19 a clock that jumps by %d days changes no age", async (days) => {
   const sim = claimed();
+  const before = recordOf(sim, "a");
   sim.wallOffMs = days * 86_400_000;
-  await reconcile(sim);
-  expect(writes(sim)).toEqual([]);
+  expectRow(await reconcile(sim), { writes: [], record: before, outcome: "" });
   sim.wallOffMs = -sim.wallOffMs;
   await pass(sim, GRACE_MS);
-  await reconcile(sim);
-  expect([writes(sim), recordOf(sim, "a")?.claim]).toEqual([[`${VF1} 0 ok`], null]);
+  expectRow(await reconcile(sim), { writes: [`${VF1} 0 ok`], record: { claim: null }, outcome: "" });
+});
+
+test.each([-21, 21])("K-19 nor does one of %d days for the guard of another's claim", async (days) => {
+  const sim = claimed({ desired: "stopped" });
+  putRecord(sim, "b", { claim: claimOn(sim), desired: "running" });
+  sim.wallOffMs = days * 86_400_000;
+  expectRow(seenOf(sim, await run(sim, "delete", { instance: "a" })), {
+    writes: [],
+    record: { deleting: true, claim: { vf: VF1 } },
+    says: /b.*recent/,
+    outcome: "vgpu_cleanup_pending",
+  });
+  sim.wallOffMs = -sim.wallOffMs;
+  await pass(sim, GRACE_MS);
+  expectRow(seenOf(sim, await run(sim, "delete", { instance: "a" })), {
+    writes: [`${VF1} 0 ok`],
+    record: undefined,
+    outcome: "",
+  });
 });
 
 test.each<[string, Partial<InstanceRecord>, boolean]>([
@@ -361,12 +400,16 @@ test.each<[string, Partial<InstanceRecord>, boolean]>([
       foreignTypes(sim, VF1, 0);
       sim.disk.erase(`/run/vgpu/vf/${VF1}`);
     }
-    await reconcile(sim);
-    expect([writes(sim), recordOf(sim, "a")?.retained]).toEqual([[], false]);
+    const before = recordOf(sim, "a");
+    expectRow(await reconcile(sim), { writes: [], record: before, outcome: "" });
     await pass(sim, GRACE_MS);
-    for (let passes = 0; passes < 2; passes++) expect(await reconcile(sim)).toMatchObject({ code: "" });
-    expect([writes(sim), vmOf(sim, "a")]).toEqual([typed ? [`${VF1} 0 ok`] : [], []]);
-    expect(recordOf(sim, "a")).toMatchObject({ retained: true, claim: null });
+    for (let passes = 0; passes < 2; passes++)
+      expectRow(await reconcile(sim), {
+        writes: typed ? [`${VF1} 0 ok`] : [],
+        record: { retained: true, claim: null },
+        outcome: "",
+      });
+    expect(vmOf(sim, "a")).toEqual([]);
   },
 );
 
@@ -374,22 +417,22 @@ test("K-20 what is typed but not marked ours is not touched", async () => {
   const sim = claimed({ phase: "claimed" });
   sim.disk.erase(`/run/vgpu/vf/${VF1}`);
   await pass(sim, GRACE_MS);
-  expect(await reconcile(sim)).toMatchObject({ code: "", found: expect.stringMatching(`foreign ${VF1}`) });
-  expect([writes(sim), recordOf(sim, "a")]).toMatchObject([[], { retained: true, claim: null }]);
+  expectRow(await reconcile(sim), {
+    writes: [],
+    record: { retained: true, claim: null },
+    says: new RegExp(`foreign ${VF1}`),
+    outcome: "",
+  });
 });
 
 test("K-21 while the host shuts down, nothing is created, started or reconciled", async () => {
   const sim = claimed({ desired: "stopped" });
   sim.kernel.stopping = true;
   const before = recordOf(sim, "a");
-  for (const outcome of [
-    await create(sim, "b"),
-    await run(sim, "start", { instance: "a" }),
-    await run(sim, "reconcile", {}),
-  ]) {
-    expect([outcome.code, told(outcome)]).toEqual(["host_not_ready", expect.stringMatching(/shutting down/)]);
-  }
-  expect([writes(sim), recordOf(sim, "a"), recordOf(sim, "b")]).toEqual([[], before, undefined]);
+  const refused = { writes: [], says: /shutting down/, outcome: "host_not_ready" };
+  expectRow(seenOf(sim, await create(sim, "b"), "b"), { ...refused, record: undefined });
+  for (const outcome of [await run(sim, "start", { instance: "a" }), await run(sim, "reconcile", {})])
+    expectRow(seenOf(sim, outcome), { ...refused, record: before });
 });
 
 test("one sick instance never stops the others", async () => {

@@ -2,15 +2,23 @@ import { expect, test } from "vitest";
 import type { Report } from "../../../provider/host/lifecycle/reconcile";
 import { type LastEnd, policyOf } from "../../../provider/host/lifecycle/restart";
 import type { RestartPolicy } from "../../../provider/protocol/spec";
+import { expectDecision, expectRow, type Row } from "../../row";
 import { create, pass, recordOf, rewrite, run, spec, TYPE, writes } from "../../world/run";
 import { Sim } from "../../world/sim-world";
-import { distinctWrites, endVm, refuseWrites, VF1, VF2, vmOf } from "../../world/situation";
+import { distinctWrites, endVm, refuseWrites, seenOf, VF1, VF2, vmOf } from "../../world/situation";
 
 const TYPED = `${VF1} ${TYPE} ok`;
+const CLEARED = `${VF1} 0 ok`;
 
-async function reconcile(sim: Sim): Promise<string> {
-  const { findings } = (await run(sim, "reconcile", {})).value as Report;
-  return findings.map(({ about, kind, text }) => `${kind} ${about}: ${text}`).join("\n");
+/** One pass, with its findings as said; its outcome is whether the VM runs then. */
+async function reconcile(sim: Sim) {
+  const outcome = await run(sim, "reconcile", {});
+  const { findings } = outcome.value as Report;
+  return {
+    ...seenOf(sim, outcome),
+    says: findings.map(({ about, kind, text }) => `${kind} ${about}: ${text}`).join("\n"),
+    outcome: outcome.code || ["does not run", "runs"][vmOf(sim, "a").length],
+  } satisfies Row<string>;
 }
 
 async function running(restartPolicy: RestartPolicy, vfs = 1) {
@@ -27,7 +35,13 @@ test.each<[LastEnd, RestartPolicy[]]>([
   ["stopped by a verb", POLICIES],
   ["not in this boot", POLICIES],
 ])("N-04 N-05 a VM that %s starts again under %j", (end, starts) => {
-  expect(POLICIES.filter((restartPolicy) => policyOf({ spec: spec({ restartPolicy }) }, end).start)).toEqual(starts);
+  for (const restartPolicy of POLICIES) {
+    const { start, reason } = policyOf({ spec: spec({ restartPolicy }) }, end);
+    expectDecision(
+      { says: reason, outcome: start },
+      { says: starts.includes(restartPolicy) ? /./ : "", outcome: starts.includes(restartPolicy) },
+    );
+  }
 });
 
 /** A delete that failed at its release. */
@@ -40,30 +54,42 @@ async function failedDelete(restartPolicy: RestartPolicy) {
 
 test("N-01 an instance whose delete has begun is never started, before and after its release", async () => {
   const { sim, fault } = await failedDelete("Always");
-  await reconcile(sim);
+  const passed = async () => ({ ...(await reconcile(sim)), writes: distinctWrites(sim) });
+  expectRow(await passed(), {
+    writes: [TYPED, `${VF1} 0 EBUSY`],
+    record: { deleting: true, claim: { vf: VF1 } },
+    outcome: "does not run",
+  });
   sim.hardware.faults.remove(fault);
-  for (let passes = 0; passes < 3; passes++) await reconcile(sim);
-  expect([recordOf(sim, "a")?.deleting, recordOf(sim, "a")?.claim, vmOf(sim, "a")]).toEqual([true, null, []]);
-  expect(distinctWrites(sim)).toEqual([TYPED, `${VF1} 0 EBUSY`, `${VF1} 0 ok`]);
+  for (let passes = 0; passes < 3; passes++)
+    expectRow(await passed(), {
+      writes: [TYPED, `${VF1} 0 EBUSY`, CLEARED],
+      record: { deleting: true, claim: null },
+      outcome: "does not run",
+    });
 });
 
 test("N-02 nor when its policy is changed to Always afterwards", async () => {
   const { sim, fault } = await failedDelete("Never");
   sim.hardware.faults.remove(fault);
   await reconcile(sim);
-  const before = writes(sim).length;
+  const before = writes(sim);
   rewrite(sim, "a", (record) => ({ ...record, spec: spec({ restartPolicy: "Always" }), desired: "running" }));
-  for (let passes = 0; passes < 3; passes++) await reconcile(sim);
-  expect([writes(sim).length, recordOf(sim, "a")?.deleting, vmOf(sim, "a")]).toEqual([before, true, []]);
+  for (let passes = 0; passes < 3; passes++)
+    expectRow(await reconcile(sim), {
+      writes: before,
+      record: { deleting: true, claim: null, spec: { restartPolicy: "Always" } },
+      outcome: "does not run",
+    });
 });
 
 test.each(["retained", "stopped"])("N-03 what is %s is never started", async (what) => {
   const sim = await running("Always");
   await run(sim, "stop", { instance: "a" });
   if (what === "retained") rewrite(sim, "a", (record) => ({ ...record, retained: true, desired: "running" }));
-  const [before, written] = [recordOf(sim, "a"), writes(sim).length];
-  for (let passes = 0; passes < 3; passes++) await reconcile(sim);
-  expect([recordOf(sim, "a"), writes(sim).length, vmOf(sim, "a")]).toEqual([before, written, []]);
+  const before = recordOf(sim, "a");
+  for (let passes = 0; passes < 3; passes++)
+    expectRow(await reconcile(sim), { writes: [TYPED, CLEARED], record: before, outcome: "does not run" });
 });
 
 test.each<[string, number, RestartPolicy, boolean]>([
@@ -78,25 +104,32 @@ test.each<[string, number, RestartPolicy, boolean]>([
   endVm(sim, "a", code);
   await reconcile(sim);
   if (!starts) await pass(sim, 300_000);
-  await reconcile(sim);
-  expect([vmOf(sim, "a").length, recordOf(sim, "a")?.claim?.vf]).toEqual(starts ? [1, VF1] : [0, undefined]);
-  expect(writes(sim)).toEqual(starts ? [TYPED, `${VF1} 0 ok`, TYPED] : [TYPED, `${VF1} 0 ok`]);
+  expectRow(
+    await reconcile(sim),
+    starts
+      ? { writes: [TYPED, CLEARED, TYPED], record: { claim: { vf: VF1 } }, outcome: "runs" }
+      : { writes: [TYPED, CLEARED], record: { claim: null }, outcome: "does not run" },
+  );
 });
 
 test("N-04 it starts on a free function when its own is somebody else's by then", async () => {
   const sim = await running("OnFailure", 2);
   endVm(sim, "a");
   sim.disk.erase(`/run/vgpu/vf/${VF1}`);
-  expect(await reconcile(sim)).toMatch(/done a: started/);
-  expect([writes(sim), recordOf(sim, "a")?.claim?.vf]).toEqual([[TYPED, `${VF2} ${TYPE} ok`], VF2]);
+  expectRow(await reconcile(sim), {
+    writes: [TYPED, `${VF2} ${TYPE} ok`],
+    record: { claim: { vf: VF2 } },
+    says: /done a: started/,
+    outcome: "runs",
+  });
 });
 
-/** Passes until something is said; answers the seconds it took and what was said. */
-async function untilTold(sim: Sim, text: RegExp): Promise<{ seconds: number; found: string }> {
+/** Passes until something is said; answers the seconds it took and what the pass has left. */
+async function untilTold(sim: Sim, text: RegExp) {
   const began = sim.scheduler.now();
   for (let passes = 0; passes < 100; passes++) {
-    const found = await reconcile(sim);
-    if (text.test(found)) return { seconds: Math.round((sim.scheduler.now() - began) / 1000), found };
+    const seen = await reconcile(sim);
+    if (text.test(seen.says)) return { seconds: Math.round((sim.scheduler.now() - began) / 1000), seen };
     await pass(sim, 1_000);
   }
   throw new Error("it was never told");
@@ -117,10 +150,21 @@ test("N-04 the waits between tries grow, and after five in ten minutes it is lef
     true,
   ]);
   endVm(sim, "a");
-  expect((await untilTold(sim, /left stopped/)).found).toMatch(/waiting a: it was started 5 times in 10 minutes/);
+  const sixStarts = Array(6).fill([TYPED, CLEARED]).flat();
+  expectRow((await untilTold(sim, /left stopped/)).seen, {
+    writes: sixStarts.slice(0, -1),
+    record: { claim: { vf: VF1 }, desired: "running" },
+    says: /waiting a: it was started 5 times in 10 minutes/,
+    outcome: "does not run",
+  });
   await pass(sim, 1_200_000);
-  for (let passes = 0; passes < 3; passes++) expect(await reconcile(sim)).toMatch(/left stopped/);
-  expect(vmOf(sim, "a")).toEqual([]);
+  for (let passes = 0; passes < 3; passes++)
+    expectRow(await reconcile(sim), {
+      writes: sixStarts,
+      record: { claim: null, desired: "running" },
+      says: /left stopped/,
+      outcome: "does not run",
+    });
   expect((await run(sim, "start", { instance: "a" })).code).toBe("");
   endVm(sim, "a");
   expect((await untilTold(sim, /done a: started/)).seconds).toBeLessThan(2);
@@ -130,15 +174,20 @@ test("N-04 starts that do not boot count as tries too", async () => {
   const sim = await running("Always");
   sim.kernel.guests.set("a", { fails: true });
   endVm(sim, "a");
-  await untilTold(sim, /left stopped/);
-  expect(writes(sim).filter((write) => write === TYPED)).toHaveLength(6);
-  expect(recordOf(sim, "a")).toMatchObject({ claim: null, desired: "running" });
+  expectRow((await untilTold(sim, /left stopped/)).seen, {
+    writes: Array(6).fill([TYPED, CLEARED]).flat(),
+    record: { claim: null, desired: "running" },
+    outcome: "does not run",
+  });
 });
 
 test.each(POLICIES)("N-05 after a host boot what is desired runs again under %s", async (policy) => {
   const sim = await running(policy);
   sim.reboot();
-  expect(await reconcile(sim)).toMatch(/done a: started/);
-  expect([writes(sim), vmOf(sim, "a").length]).toEqual([[TYPED, TYPED], 1]);
-  expect(recordOf(sim, "a")?.claim).toMatchObject({ vf: VF1, bootId: sim.kernel.bootId });
+  expectRow(await reconcile(sim), {
+    writes: [TYPED, TYPED],
+    record: { claim: { vf: VF1, bootId: sim.kernel.bootId } },
+    says: /done a: started/,
+    outcome: "runs",
+  });
 });

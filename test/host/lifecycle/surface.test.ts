@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { expectRow } from "../../row";
 import { claimOn, corruptRecord, putRecord } from "../../world/records";
 import { create, PROFILE, recordOf, run, spec, TYPE, writes } from "../../world/run";
 import { Sim } from "../../world/sim-world";
@@ -10,7 +11,7 @@ import {
   makeUnreadable,
   putMark,
   refuseWrites,
-  told,
+  seenOf,
   VF1,
   VF2,
   VF3,
@@ -31,13 +32,14 @@ test("Q-01 a vendor VFIO instance has a device path and no mdev uuid, retained o
   await create(sim, "a");
   const before = recordOf(sim, "a");
   const shown = { devicePath: `/sys/bus/pci/devices/${VF1}`, mdevUuid: "", vfAddress: VF1, typeId: TYPE };
-  expect((await run(sim, "read", { instance: "a" })).value).toMatchObject({ instance: { ...shown, state: "running" } });
-  expect([recordOf(sim, "a"), writes(sim).length]).toEqual([before, 1]);
+  const read = await run(sim, "read", { instance: "a" });
+  expectRow(seenOf(sim, read), { writes: [`${VF1} ${TYPE} ok`], record: before, outcome: "" });
+  expect(read.value).toMatchObject({ instance: { ...shown, state: "running" } });
+
   const left = remainder();
-  expect((await run(left.sim, "read", { instance: "a" })).value).toMatchObject({
-    instance: { ...shown, state: "retained" },
-  });
-  expect([recordOf(left.sim, "a"), writes(left.sim)]).toEqual([left.record, []]);
+  const readAgain = await run(left.sim, "read", { instance: "a" });
+  expectRow(seenOf(left.sim, readAgain), { writes: [], record: left.record, outcome: "" });
+  expect(readAgain.value).toMatchObject({ instance: { ...shown, state: "retained" } });
 });
 
 test.each(["create", "start"] as const)(
@@ -57,33 +59,44 @@ test.each(["create", "start"] as const)(
       verb === "start"
         ? await run(sim, "start", { instance: "a" }, actor)
         : await run(sim, "create", { ...asked, spec: spec() }, actor);
-    expect([outcome.code, outcome.error?.details]).toMatchObject([
-      "vgpu_cleanup_pending",
-      { instance: "a", claimKept: true },
-    ]);
-    expect(outcome.error?.cause).toMatchObject({
-      code: "vmm_failed",
-      message: expect.stringMatching(/already loaded/),
+    expectRow(
+      { ...seenOf(sim, outcome), writes: distinctWrites(sim) },
+      {
+        writes: [`${VF1} ${TYPE} ok`, `${VF1} 0 EBUSY`],
+        record: { claim: { vf: VF1 }, retained: verb === "create" },
+        says: [/^vgpu_cleanup_pending: .*Instance a keeps what it claims/, /cause: vmm_failed: .*already loaded/],
+        outcome: "vgpu_cleanup_pending",
+      },
+    );
+    expect(outcome.error).toMatchObject({
+      details: { instance: "a", claimKept: true },
+      cause: { code: "vmm_failed", message: expect.stringMatching(/already loaded/) },
     });
-    expect([distinctWrites(sim), recordOf(sim, "a")?.claim?.vf]).toEqual([
-      [`${VF1} ${TYPE} ok`, `${VF1} 0 EBUSY`],
-      VF1,
-    ]);
   },
 );
 
 test("Q-04 a retained record can be listed, read and deleted, and nothing else", async () => {
   const { sim, record } = remainder();
-  expect((await run(sim, "list", {})).value).toMatchObject({
+  const unchanged = { writes: [], record };
+  const list = await run(sim, "list", {});
+  expectRow(seenOf(sim, list), { ...unchanged, outcome: "" });
+  expect(list.value).toMatchObject({
     instances: [{ instanceId: "a", state: "retained", vfAddress: VF1 }],
     broken: [],
   });
-  expect((await run(sim, "read", { instance: "a" })).value).toMatchObject({ instance: { state: "retained" } });
-  const outcome = await run(sim, "start", { instance: "a" });
-  expect([outcome.code, told(outcome)]).toEqual(["retained_instance", expect.stringMatching(/Delete it to release/)]);
-  expect([writes(sim), recordOf(sim, "a")]).toEqual([[], record]);
-  expect((await run(sim, "delete", { instance: "a" })).code).toBe("");
-  expect(writes(sim)).toEqual([`${VF1} 0 ok`]);
+  const read = await run(sim, "read", { instance: "a" });
+  expectRow(seenOf(sim, read), { ...unchanged, outcome: "" });
+  expect(read.value).toMatchObject({ instance: { state: "retained" } });
+  expectRow(seenOf(sim, await run(sim, "start", { instance: "a" })), {
+    ...unchanged,
+    says: /Instance a .*Delete it to release/,
+    outcome: "retained_instance",
+  });
+  expectRow(seenOf(sim, await run(sim, "delete", { instance: "a" })), {
+    writes: [`${VF1} 0 ok`],
+    record: undefined,
+    outcome: "",
+  });
 });
 
 interface CardSeen {
@@ -91,7 +104,14 @@ interface CardSeen {
   readonly available: Record<string, number>;
   readonly functions: { readonly vf: string; readonly status: string; readonly who: string }[];
 }
-const inspect = async (sim: Sim) => ((await run(sim, "inspect", {})).value as { cards: CardSeen[] }).cards;
+/** The only card as inspect tells of it, and what that has left and said, with what it says of each function. */
+async function inspect(sim: Sim) {
+  const outcome = await run(sim, "inspect", {});
+  const [card] = (outcome.value as { cards: CardSeen[] }).cards;
+  const seen = seenOf(sim, outcome);
+  const functions = card?.functions.map(({ vf, status, who }) => `${vf} ${status} ${who}`) ?? [];
+  return { card, seen: { ...seen, says: [seen.says, ...functions].join("\n") } };
+}
 
 test("Q-05 inspect tells of each function why it is not to be had, and counts them", async () => {
   const sim = new Sim({ vfs: 6 });
@@ -102,8 +122,21 @@ test("Q-05 inspect tells of each function why it is not to be had, and counts th
   await holdOpen(sim, VF4);
   const failures = ["x", "y"].map((instance) => ({ instance, reason: "refused", at: "" }));
   sim.disk.put("/run/vgpu/health/0000:01:01.0.json", JSON.stringify({ bootId: sim.kernel.bootId, failures }));
-  const before = writes(sim).length;
-  const [card] = await inspect(sim);
+  const before = recordOf(sim, "a");
+  const { card, seen } = await inspect(sim);
+  expectRow(seen, {
+    writes: [`${VF1} ${TYPE} ok`],
+    record: before,
+    says: [
+      `${VF1} claimed a$`,
+      `${VF2} foreign .*type ${TYPE} was not set by us`,
+      `${VF3} unreadable .*EIO`,
+      `${VF4} dirty .*in use: held open by pid`,
+      "0000:01:01.0 quarantined x: refused; y: refused$",
+      "0000:01:01.1 free $",
+    ].map((line) => new RegExp(`^${line}`, "m")),
+    outcome: "",
+  });
   expect(card?.counts).toEqual({
     total: 6,
     used: 1,
@@ -113,16 +146,8 @@ test("Q-05 inspect tells of each function why it is not to be had, and counts th
     foreign: 1,
     unreadable: 1,
   });
-  expect(card?.functions.map(({ vf, status, who }) => [vf, status, who])).toEqual([
-    [VF1, "claimed", "a"],
-    [VF2, "foreign", expect.stringMatching(/type \d+ was not set by us/)],
-    [VF4, "dirty", expect.stringMatching(/in use: held open by pid/)],
-    ["0000:01:01.0", "quarantined", "x: refused; y: refused"],
-    ["0000:01:01.1", "free", ""],
-    [VF3, "unreadable", expect.stringMatching(/EIO/)],
-  ]);
+  expect(card?.functions.map(({ vf }) => vf)).toEqual([VF1, VF2, VF4, "0000:01:01.0", "0000:01:01.1", VF3]);
   expect(card?.available[PROFILE]).toBe(1);
-  expect(writes(sim)).toHaveLength(before);
 });
 
 test("Q-05 while a record cannot be read, inspect tells what is known, and that nothing is to be had", async () => {
@@ -131,15 +156,20 @@ test("Q-05 while a record cannot be read, inspect tells what is known, and that 
   await create(sim, "b");
   corruptRecord(sim, "b");
   foreignTypes(sim, VF3, TYPE);
-  const { code, value, warnings } = await run(sim, "inspect", {});
-  const [card] = (value as { cards: CardSeen[] }).cards;
-  expect([code, warnings]).toEqual(["", [expect.stringMatching(/The record of b cannot be read/)]]);
-  expect(card?.functions.map(({ vf, status, who }) => [vf, status, who])).toEqual([
-    [VF1, "claimed", "a"],
-    [VF2, "unreadable", expect.stringMatching(/claimed by the record that cannot be read: b/)],
-    [VF3, "unreadable", expect.stringMatching(/was not set by us, or claimed by .*: b/)],
-    [VF4, "free", expect.stringMatching(/not to be had: the record of b cannot be read/)],
-  ]);
+  const before = recordOf(sim, "a");
+  const { card, seen } = await inspect(sim);
+  expectRow(seen, {
+    writes: [`${VF1} ${TYPE} ok`, `${VF2} ${TYPE} ok`],
+    record: before,
+    says: [
+      `The record of b cannot be read.*\n${VF1} claimed a$`,
+      `${VF2} unreadable .*claimed by the record that cannot be read: b`,
+      `${VF3} unreadable .*was not set by us, or claimed by .*: b`,
+      `${VF4} free .*not to be had: the record of b cannot be read`,
+    ].map((line) => new RegExp(`^${line}`, "m")),
+    outcome: "",
+  });
+  expect(card?.functions.map(({ vf }) => vf)).toEqual([VF1, VF2, VF3, VF4]);
   expect([card?.counts, new Set(Object.values(card?.available ?? {}))]).toEqual([
     { total: 4, used: 1, allocatable: 0, dirty: 0, quarantined: 0, foreign: 0, unreadable: 2 },
     new Set([0]),
@@ -162,8 +192,11 @@ test.each([
   ["NVIDIA L40S-1Q", 8],
 ])("Q-05 as many %s as inspect promises can be had on an idle card: %d", async (profile, count) => {
   const sim = new Sim({ vfs: 8 });
-  expect((await inspect(sim))[0]?.available[profile]).toBe(count);
+  const { card, seen } = await inspect(sim);
+  expectRow(seen, { writes: [], record: undefined, outcome: "" });
+  expect(card?.available[profile]).toBe(count);
   for (let made = 0; made < count; made++)
     expect((await create(sim, `vm-${made}`, { profile, running: true })).code).toBe("");
   expect((await create(sim, "one-more", { profile })).code).toBe("no_capacity");
+  expect([writes(sim).length, recordOf(sim, "one-more")]).toEqual([count, undefined]);
 });

@@ -1,9 +1,11 @@
 import { expect, test } from "vitest";
 import { frameworkOf } from "../../../provider/host/lifecycle/framework";
+import { expectRow } from "../../row";
 import { folder, type Node } from "../../simhost/model/node";
-import { create, hostOf, recordOf, run, writes } from "../../world/run";
+import { create, hostOf, recordOf, run, TYPE } from "../../world/run";
 import { Sim } from "../../world/sim-world";
-import { CARD, mdevHost, mdevWrites, VF1, VF2 } from "./mdevs";
+import { seenOf } from "../../world/situation";
+import { CARD, mdevHost, mdevSeen, mdevWrites, VF1, VF2 } from "./mdevs";
 
 /** What the host shows at some paths, instead of the truth; an error name fails. */
 function show(sim: Sim, shown: Record<string, Node | string>): void {
@@ -22,20 +24,24 @@ test("A-04 (b) a mdev bus that cannot be listed fails, and vendor VFIO is not as
   const sim = new Sim();
   show(sim, { [BUS]: "EIO" });
   for (const outcome of [await create(sim, "a"), await run(sim, "inspect", {})])
-    expect([outcome.code, outcome.error?.message]).toEqual([
-      "discovery_failed",
-      expect.stringContaining(`EIO: ${BUS}`),
-    ]);
+    expectRow(seenOf(sim, outcome), {
+      writes: [],
+      record: undefined,
+      says: new RegExp(`EIO: ${BUS}`),
+      outcome: "discovery_failed",
+    });
   expect(Object.keys(sim.hardware.log.allReads()).filter((path) => VENDOR_FILES.test(path))).toEqual([]);
-  expect([writes(sim), recordOf(sim, "a")]).toEqual([[], undefined]);
 });
 
 test("A-04 (b) types of one carrier that cannot be listed fail too", async () => {
   const sim = mdevHost();
   show(sim, { [`/sys/bus/pci/devices/${VF2}/mdev_supported_types`]: "EACCES" });
-  const { code, error } = await create(sim, "a");
-  expect([code, error?.message]).toEqual(["discovery_failed", expect.stringContaining(VF2)]);
-  expect(mdevWrites(sim)).toEqual([]);
+  expectRow(mdevSeen(sim, await create(sim, "a")), {
+    writes: [],
+    record: undefined,
+    says: new RegExp(`${VF2}.*EACCES|EACCES.*${VF2}`),
+    outcome: "discovery_failed",
+  });
 });
 
 test.each([
@@ -49,8 +55,12 @@ test.each([
   const sim = new Sim();
   const carriers = Object.keys(types).length > 0 ? { [VF1]: folder({}) } : {};
   show(sim, { [BUS]: folder(carriers), ...types });
-  expect((await create(sim, "a")).code).toBe("");
-  expect(recordOf(sim, "a")?.claim).toMatchObject({ framework: "vendor-vfio", mdevUuid: "" });
+  expectRow(seenOf(sim, await create(sim, "a")), {
+    writes: [`${VF1} ${TYPE} ok`],
+    record: { claim: { framework: "vendor-vfio", mdevUuid: "" } },
+    says: "",
+    outcome: "",
+  });
 });
 
 test("A-02 a device whose types are unreadable or no numbers is left out and named, and nothing is made on it", async () => {
@@ -61,25 +71,35 @@ test("A-02 a device whose types are unreadable or no numbers is left out and nam
     const sim = mdevHost();
     const path = `/sys/bus/pci/devices/${VF1}/mdev_supported_types/nvidia-1152/${file}`;
     sim.hardware.faults.add({ on: "read", path, ...fault });
-    const { code, warnings } = await create(sim, "a");
-    expect([code, warnings.join()]).toEqual(["", expect.stringContaining(VF1)]);
-    expect(mdevWrites(sim)).toEqual([`create ${VF2} ok`]);
+    expectRow(mdevSeen(sim, await create(sim, "a")), {
+      writes: [`create ${VF2} ok`],
+      record: { claim: { vf: VF2 } },
+      says: new RegExp(VF1),
+      outcome: "",
+    });
   }
 });
 
 test("A-03 when no device can be read, discovery fails with all causes", async () => {
   const sim = mdevHost();
   sim.hardware.faults.add({ on: "read", path: "/sys/bus/pci/devices/*/mdev_supported_types/*/name", errno: "EIO" });
-  const { code, error } = await create(sim, "a");
-  expect(code).toBe("discovery_failed");
-  for (const part of [VF1, VF2, "EIO"]) expect(error?.message).toContain(part);
+  expectRow(mdevSeen(sim, await create(sim, "a")), {
+    writes: [],
+    record: undefined,
+    says: [VF1, VF2].map((vf) => new RegExp(`${vf}\\D.*EIO`)),
+    outcome: "discovery_failed",
+  });
 });
 
 test("I-10 a carrier whose reads hang is unreadable, and another card is used", async () => {
   const sim = mdevHost({ gpus: 2, vfs: 1 });
   sim.hardware.faults.add({ on: "read", path: "/sys/bus/pci/devices/0000:11:00.4/*/*/name", hang: true });
-  expect((await create(sim, "a")).code).toBe("");
-  expect(recordOf(sim, "a")?.claim?.parent).toBe(CARD);
+  expectRow(mdevSeen(sim, await create(sim, "a")), {
+    writes: [`create ${VF1} ok`],
+    record: { claim: { vf: VF1, parent: CARD } },
+    says: /0000:11:00\.4/,
+    outcome: "",
+  });
 });
 
 test("A-01 on a card without virtual functions the card itself carries the mdevs", async () => {
@@ -91,8 +111,10 @@ test("A-01 on a card without virtual functions the card itself carries the mdevs
     cards = found;
   });
   await sim.scheduler.run(() => cards !== undefined);
-  expect(cards?.map(({ parent, functions }) => [parent, functions.map(({ address }) => address)])).toEqual([
-    [CARD, [CARD]],
-  ]);
+  const outcome = cards?.map(({ parent, functions }) => [parent, functions.map(({ address }) => address)]);
+  expectRow(
+    { writes: mdevWrites(sim), record: recordOf(sim, "a"), outcome },
+    { writes: [], record: undefined, outcome: [[CARD, [CARD]]] },
+  );
   expect(cards?.[0]?.functions[0]?.room?.get(1152)).toBe(6);
 });

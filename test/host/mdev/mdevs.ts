@@ -1,9 +1,10 @@
 import { mdevPath, typeFolder } from "../../../provider/host/devices/mdev/places";
 import type { FileFacts } from "../../../provider/host/world/world";
-import { recordOf, TYPE } from "../../world/run";
+import type { Row } from "../../row";
+import { type Outcome, recordOf, TYPE } from "../../world/run";
 import type { SimOptions } from "../../world/sim-world";
 import { Sim } from "../../world/sim-world";
-import { unitOf, VF1 } from "../../world/situation";
+import { seenOf, unitOf, VF1 } from "../../world/situation";
 
 export { CARD1 as CARD, VF1, VF2 } from "../../world/situation";
 
@@ -26,6 +27,12 @@ export const mdevWrites = (sim: Sim): string[] =>
   sim.hardware.log.writes
     .filter(({ caller }) => !caller.foreign)
     .map(({ path, vf, result }) => `${path.split("/").at(-1)} ${vf} ${result}`);
+
+/** What a verb has left and said, for the shared assertion; its writes as `mdevWrites` tells them. */
+export const mdevSeen = (sim: Sim, outcome: Outcome, id = "a"): Row<string> => ({
+  ...seenOf(sim, outcome, id),
+  writes: mdevWrites(sim),
+});
 
 /** Somebody else makes an mdev. */
 export const foreignMdev = (sim: Sim, uuid: string, device: string = VF1, type = TYPE): Promise<void> =>

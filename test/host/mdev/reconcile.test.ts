@@ -1,21 +1,32 @@
 import { expect, test } from "vitest";
 import type { Report } from "../../../provider/host/lifecycle/reconcile";
+import { expectRow, type Row } from "../../row";
 import { CARD_MODELS } from "../../simhost/model/catalogue";
 import { create, pass, recordOf, run, TYPE } from "../../world/run";
 import type { Sim } from "../../world/sim-world";
-import { holdOpen } from "../../world/situation";
-import { endVm, foreignMdev, marksOf, mdevHost, mdevsOf, mdevWrites, uuidOf, VF1, VF2 } from "./mdevs";
+import { holdOpen, VF3, VF4 } from "../../world/situation";
+import { endVm, foreignMdev, marksOf, mdevHost, mdevSeen, mdevsOf, uuidOf, VF1, VF2 } from "./mdevs";
 
 const GRACE_MS = 300_000;
 const FOREIGN = "ffffffff-0000-4000-8000-000000000001";
 
-async function reconcile(sim: Sim): Promise<Report> {
-  const { value, code } = await run(sim, "reconcile", {});
-  expect(code).toBe("");
-  return value as Report;
+/** What a pass reports, and what it has left and said, its findings too. */
+async function reconcile(sim: Sim, id = "a"): Promise<Report & { seen: Row<string> }> {
+  const outcome = await run(sim, "reconcile", {});
+  const report = outcome.value as Report;
+  const seen = mdevSeen(sim, outcome, id);
+  const found = report.findings.map(({ about, kind, text }) => `${kind} ${about}: ${text}`);
+  return { ...report, seen: { ...seen, says: [seen.says, ...found].filter((text) => text !== "").join("\n") } };
 }
 
-const kinds = ({ findings }: Report) => findings.map(({ about, kind }) => `${kind} ${about}`);
+/** Mdevs are swept in the order of their uuids, which is by chance. */
+const inAnyOrder = (seen: Row<string>): Row<string> => ({ ...seen, writes: [...(seen.writes ?? [])].sort() });
+
+/** All that is said, line by line. */
+const lines = (...all: string[]) => new RegExp(`^${all.map((line) => `${line}.*`).join("\n")}$`);
+
+const MADE = `create ${VF1} ok`;
+const REMOVED = `remove ${VF1} ok`;
 
 /** An mdev of ours whose instance has lost its record, and has no VM. */
 async function orphan(sim: Sim, id: string): Promise<string> {
@@ -41,8 +52,23 @@ test("J-04 of all mdevs only the plain, old enough orphan with our mark is remov
   await pass(sim, GRACE_MS);
   const young = await orphan(sim, "young");
   const before = mdevsOf(sim);
+  const live = recordOf(sim, "live");
 
-  const report = await reconcile(sim);
+  const report = await reconcile(sim, "live");
+  const made = [VF1, VF2, VF3, VF4, "0000:11:00.4", "0000:11:00.5"].map((vf) => `create ${vf} ok`);
+  expectRow(inAnyOrder(report.seen), {
+    writes: [...made, `remove ${VF2} EIO`, `remove ${VF3} ok`],
+    record: live,
+    says: [
+      `pending mdev ${held} on ${VF1}: .*in use: held open by pid`,
+      `pending mdev ${refused} on ${VF2}: .*EIO`,
+      `done mdev ${plain} on ${VF3}: `,
+      `foreign mdev ${strange} .*it is on 0000:11:00.4, where we did not make it`,
+      `waiting mdev ${young} on 0000:11:00.5: .*just now`,
+      `foreign mdev ${FOREIGN} on 0000:11:00.7: .*was not made by us`,
+    ].map((line) => new RegExp(`^${line}`, "m")),
+    outcome: "",
+  });
   expect(Object.keys(before).filter((uuid) => !(uuid in mdevsOf(sim)))).toEqual([plain]);
   const aboutOf = (uuid: string) => report.findings.filter(({ about }) => about.includes(uuid)).map(({ kind }) => kind);
   expect([held, refused, plain, strange, young, FOREIGN].map(aboutOf)).toEqual([
@@ -54,11 +80,15 @@ test("J-04 of all mdevs only the plain, old enough orphan with our mark is remov
     ["foreign"],
   ]);
   expect(aboutOf(uuidOf(sim, "live"))).toEqual([]);
-  expect(mdevWrites(sim).filter((write) => write.startsWith("remove") && write.endsWith("ok"))).toHaveLength(1);
   expect(marksOf(sim)).not.toContain(plain);
 
   await pass(sim, GRACE_MS);
-  await reconcile(sim);
+  expectRow(inAnyOrder((await reconcile(sim, "live")).seen), {
+    writes: [...made, `remove ${VF2} EIO`, `remove ${VF2} EIO`, `remove ${VF3} ok`, "remove 0000:11:00.5 ok"],
+    record: live,
+    says: new RegExp(`^done mdev ${young} on 0000:11:00.5: `, "m"),
+    outcome: "",
+  });
   expect(mdevsOf(sim)).not.toHaveProperty(young);
   expect(mdevsOf(sim)).toHaveProperty(FOREIGN);
 });
@@ -69,11 +99,19 @@ test("J-04 a process that cannot be looked at counts as in use", async () => {
   const uuid = await orphan(sim, "a");
   await pass(sim, GRACE_MS);
   blind.unreadable = "EACCES";
-  expect((await reconcile(sim)).findings).toEqual([
-    { about: expect.stringContaining(uuid), kind: "pending", text: expect.stringContaining(`pid ${blind.pid}`) },
-  ]);
+  expectRow((await reconcile(sim)).seen, {
+    writes: [MADE],
+    record: undefined,
+    says: lines(`pending mdev ${uuid} on ${VF1}: .*pid ${blind.pid}\\b`),
+    outcome: "",
+  });
   blind.unreadable = undefined;
-  expect(kinds(await reconcile(sim))).toEqual([`done mdev ${uuid} on ${VF1}`]);
+  expectRow((await reconcile(sim)).seen, {
+    writes: [MADE, REMOVED],
+    record: undefined,
+    says: lines(`done mdev ${uuid} on ${VF1}: `),
+    outcome: "",
+  });
   expect(mdevsOf(sim)).toEqual({});
 });
 
@@ -83,9 +121,19 @@ test("J-04 a group that cannot be probed counts as in use", async () => {
   await pass(sim, GRACE_MS);
   const group = `/dev/vfio/${sim.hardware.deviceAt(uuid)?.iommuGroup}`;
   const fault = sim.hardware.faults.add({ on: "open", path: group, errno: "EIO" });
-  expect(kinds(await reconcile(sim))).toEqual([`pending mdev ${uuid} on ${VF1}`]);
+  expectRow((await reconcile(sim)).seen, {
+    writes: [MADE],
+    record: undefined,
+    says: lines(`pending mdev ${uuid} on ${VF1}: .*EIO`),
+    outcome: "",
+  });
   sim.hardware.faults.remove(fault);
-  await reconcile(sim);
+  expectRow((await reconcile(sim)).seen, {
+    writes: [MADE, REMOVED],
+    record: undefined,
+    says: lines(`done mdev ${uuid} on ${VF1}: `),
+    outcome: "",
+  });
   expect(mdevsOf(sim)).toEqual({});
 });
 
@@ -95,10 +143,20 @@ test("J-04 H-18 an orphan whose unit still runs is not removed", async () => {
   const uuid = uuidOf(sim, "a");
   sim.disk.erase("/var/lib/vgpu/instances/a");
   await pass(sim, GRACE_MS);
-  expect(kinds(await reconcile(sim))).toEqual([`pending mdev ${uuid} on ${VF1}`]);
-  expect(Object.keys(mdevsOf(sim))).toEqual([uuid]);
+  expectRow((await reconcile(sim)).seen, {
+    writes: [MADE],
+    record: undefined,
+    says: lines(`pending mdev ${uuid} on ${VF1}: The VMM of a is not shown to be dead`),
+    outcome: "",
+  });
+  expect([Object.keys(mdevsOf(sim)), marksOf(sim)]).toEqual([[uuid], [uuid]]);
   endVm(sim, "a");
-  await reconcile(sim);
+  expectRow((await reconcile(sim)).seen, {
+    writes: [MADE, REMOVED],
+    record: undefined,
+    says: lines(`done mdev ${uuid} on ${VF1}: `),
+    outcome: "",
+  });
   expect([mdevsOf(sim), marksOf(sim)]).toEqual([{}, []]);
 });
 
@@ -107,7 +165,14 @@ test("J-04 the record of the instance is unreadable: whether it claims the mdev 
   const uuid = await orphan(sim, "a");
   sim.disk.put("/var/lib/vgpu/instances/a/record.json", "{");
   await pass(sim, GRACE_MS);
-  expect((await reconcile(sim)).vendorDone).toBe(false);
+  const { vendorDone, seen } = await reconcile(sim, "none");
+  expectRow(seen, {
+    writes: [MADE],
+    record: undefined,
+    says: lines("pending a: its record cannot be read"),
+    outcome: "",
+  });
+  expect([vendorDone, sim.disk.read("/var/lib/vgpu/instances/a/record.json")]).toEqual([false, "{"]);
   expect(Object.keys(mdevsOf(sim))).toEqual([uuid]);
 });
 
@@ -119,31 +184,44 @@ test("K-06 with a corrupt record elsewhere mdevs are swept and stale claims rele
   endVm(sim, "stale");
   sim.disk.put("/var/lib/vgpu/instances/broken/record.json", "{");
   await pass(sim, GRACE_MS);
-  const report = await reconcile(sim);
-  expect(report.vendorDone).toBe(false);
-  expect(kinds(report)).toEqual(["pending broken", "done stale", `done mdev ${uuid} on ${VF1}`]);
+  const before = recordOf(sim, "live");
+  const { vendorDone, seen } = await reconcile(sim, "stale");
+  expectRow(seen, {
+    writes: [VF1, VF2, VF3].map((vf) => `create ${vf} ok`).concat(`remove ${VF2} ok`, REMOVED),
+    record: { claim: null, spec: { profile: "NVIDIA L40S-8Q" } },
+    says: lines("pending broken: its record cannot be read", "done stale: ", `done mdev ${uuid} on ${VF1}: `),
+    outcome: "",
+  });
+  expect([vendorDone, recordOf(sim, "live")]).toEqual([false, before]);
   expect(Object.keys(mdevsOf(sim))).toEqual([uuidOf(sim, "live")]);
-  expect(recordOf(sim, "stale")).toMatchObject({ claim: null, spec: { profile: "NVIDIA L40S-8Q" } });
 });
 
 test("K-02 K-04 a claim without a VM is left alone while it is recent, and released when it is old", async () => {
   const sim = mdevHost();
   await create(sim, "a", { restartPolicy: "Never" });
   endVm(sim, "a");
-  expect(kinds(await reconcile(sim))).toEqual(["waiting a"]);
-  expect(mdevWrites(sim)).toEqual([`create ${VF1} ok`]);
+  const before = recordOf(sim, "a");
+  expectRow((await reconcile(sim)).seen, { writes: [MADE], record: before, says: lines("waiting a: "), outcome: "" });
   await pass(sim, GRACE_MS);
-  expect(kinds(await reconcile(sim))).toEqual(["done a"]);
-  expect([mdevsOf(sim), recordOf(sim, "a")?.claim]).toEqual([{}, null]);
+  expectRow((await reconcile(sim)).seen, {
+    writes: [MADE, REMOVED],
+    record: { claim: null, spec: { profile: before?.spec.profile } },
+    says: lines("done a: "),
+    outcome: "",
+  });
+  expect(mdevsOf(sim)).toEqual({});
 });
 
 test("K-09 an mdev that nobody of ours made is reported and never removed", async () => {
   const sim = mdevHost();
   await foreignMdev(sim, FOREIGN, VF2, TYPE);
   await pass(sim, GRACE_MS);
-  expect((await reconcile(sim)).findings).toEqual([
-    { about: `mdev ${FOREIGN} on ${VF2}`, kind: "foreign", text: expect.stringContaining(String(TYPE)) },
-  ]);
+  expectRow((await reconcile(sim)).seen, {
+    writes: [],
+    record: undefined,
+    says: lines(`foreign mdev ${FOREIGN} on ${VF2}: .*${TYPE}`),
+    outcome: "",
+  });
   expect(Object.keys(mdevsOf(sim))).toEqual([FOREIGN]);
 });
 
@@ -154,7 +232,13 @@ test("N-04 a VM that crashed runs again on an mdev of its own", async () => {
   for (const pid of sim.kernel.pidsOf("vgpu-vm-a.service"))
     sim.kernel.end(sim.kernel.processes.get(pid) as Parameters<typeof sim.kernel.end>[0], 1);
   await pass(sim, GRACE_MS);
-  await reconcile(sim);
+  const { seen } = await reconcile(sim);
+  expectRow(seen, {
+    writes: [MADE, REMOVED, MADE],
+    record: { claim: { mdevUuid: uuidOf(sim, "a") } },
+    says: /^done a: started/m,
+    outcome: "",
+  });
   expect(uuidOf(sim, "a")).not.toBe(first);
   expect(Object.keys(mdevsOf(sim))).toEqual([uuidOf(sim, "a")]);
 });
@@ -165,6 +249,13 @@ test("J-04 an unreadable mark is reported and keeps its mdev, and the others are
   const good = await orphan(sim, "good");
   sim.disk.put(`/run/vgpu/mdev/${bad}`, "{");
   await pass(sim, GRACE_MS);
-  expect(kinds(await reconcile(sim)).sort()).toEqual([`done mdev ${good} on ${VF2}`, `pending mdev ${bad}`]);
+  const { seen, findings } = await reconcile(sim, "bad");
+  expectRow(seen, {
+    writes: [MADE, `create ${VF2} ok`, `remove ${VF2} ok`],
+    record: undefined,
+    says: [new RegExp(`^pending mdev ${bad}: `, "m"), new RegExp(`^done mdev ${good} on ${VF2}: `, "m")],
+    outcome: "",
+  });
+  expect(findings).toHaveLength(2);
   expect(Object.keys(mdevsOf(sim))).toEqual([bad]);
 });

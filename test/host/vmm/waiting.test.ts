@@ -1,10 +1,13 @@
 import { expect, test } from "vitest";
 import { goneWithin } from "../../../provider/host/vmm/stop";
-import { vmmOf } from "../../world/records";
+import { expectRow } from "../../row";
+import { putRecord, vmmOf } from "../../world/records";
 import { create, recordOf, run, TYPE, writes } from "../../world/run";
 import { Sim } from "../../world/sim-world";
-import { told, VF1, vmOf } from "../../world/situation";
+import { seenOf, VF1, vmOf } from "../../world/situation";
 import { within } from "../../world/verb";
+
+const TYPED = `${VF1} ${TYPE} ok`;
 
 test("M-01 waiting lasts until the last task of a zombie leader has ended", async () => {
   const sim = new Sim();
@@ -16,17 +19,26 @@ test("M-01 waiting lasts until the last task of a zombie leader has ended", asyn
   };
   for (const leader of process.tasks) leader.state = "Z";
   process.tasks.push({ tid: 4_000, state: "S" });
-  expect(await within(sim, (host) => goneWithin(host, vm, 50))).toBe(false);
+  const record = putRecord(sim, "a", { vmm: vm.vmm });
+  const waited = async (ms: number) => ({
+    writes: writes(sim),
+    record: recordOf(sim, "a"),
+    outcome: await within(sim, (host) => goneWithin(host, vm, ms)),
+  });
+  expectRow(await waited(50), { writes: [], record, outcome: false });
+  expect(sim.scheduler.now()).toBeGreaterThanOrEqual(50);
   sim.scheduler.schedule(1_000, () => void process.tasks.pop());
   const began = sim.scheduler.now();
-  expect(await within(sim, (host) => goneWithin(host, vm, 5_000))).toBe(true);
+  expectRow(await waited(5_000), { writes: [], record, outcome: true });
   expect(sim.scheduler.now() - began).toBeLessThan(1_100);
 });
 
 test("M-01 without a pid there is nothing to wait for", async () => {
   const sim = new Sim();
   const vm = { id: "a", vmm: vmmOf(sim, "a"), shutdownTimeoutMs: 0 };
-  expect(await within(sim, (host) => goneWithin(host, vm, 0))).toBe(true);
+  const record = putRecord(sim, "a", { vmm: vm.vmm });
+  const outcome = await within(sim, (host) => goneWithin(host, vm, 0));
+  expectRow({ writes: writes(sim), record: recordOf(sim, "a"), outcome }, { writes: [], record, outcome: true });
   expect(sim.scheduler.now()).toBe(0);
 });
 
@@ -40,14 +52,19 @@ test("M-02 (a) a process that is gone when it is to be signalled has ended", asy
     for (const process of vmOf(sim, "a")) sim.kernel.end(process);
     throw Object.assign(new Error("ESRCH"), { code: "ESRCH" });
   };
-  expect((await run(sim, "delete", { instance: "a" }, actor)).code).toBe("");
-  expect([writes(sim), recordOf(sim, "a")]).toEqual([[`${VF1} ${TYPE} ok`, `${VF1} 0 ok`], undefined]);
+  expectRow(seenOf(sim, await run(sim, "delete", { instance: "a" }, actor)), {
+    writes: [TYPED, `${VF1} 0 ok`],
+    record: undefined,
+    says: /^QEMU of a ignored everything and is killed[^\n]*$/,
+    outcome: "",
+  });
 });
 
 test("M-03 what survives SIGKILL is killed once more after 2 s, and 2 s later it is an error", async () => {
   const sim = new Sim();
   sim.kernel.guests.set("a", { immortal: true, stubborn: true, ignoresPowerdown: true });
   await create(sim, "a", { shutdownTimeoutMs: 0 });
+  const { claim, vmm } = recordOf(sim, "a") ?? {};
   const kills: number[] = [];
   const actor = sim.actor("stop");
   actor.before = (step) => {
@@ -57,6 +74,11 @@ test("M-03 what survives SIGKILL is killed once more after 2 s, and 2 s later it
   const took = [...kills, sim.scheduler.now()].map((at, index, all) =>
     Math.round((at - (all[index - 1] ?? at)) / 1000),
   );
-  expect([outcome.code, told(outcome)]).toEqual(["vmm_exit_timeout", expect.stringMatching(/did not exit/)]);
-  expect([took, writes(sim), recordOf(sim, "a")?.claim?.vf]).toEqual([[0, 2, 2], [`${VF1} ${TYPE} ok`], VF1]);
+  expectRow(seenOf(sim, outcome), {
+    writes: [TYPED],
+    record: { claim, vmm, cleanup: null },
+    says: new RegExp(`^vmm_exit_timeout: The VMM of a did not exit \\(pid ${vmm?.pid}\\)`),
+    outcome: "vmm_exit_timeout",
+  });
+  expect(took).toEqual([0, 2, 2]);
 });

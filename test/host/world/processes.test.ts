@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { realProcesses } from "../../../provider/host/world/processes";
+import { expectDecision } from "../../row";
 
 test.each(["a) b (c", "S 1 2 3) 4", "))) "])(
   "L-13 the start time of a process named %j is field 22, counted after the last parenthesis",
@@ -17,10 +18,9 @@ test.each(["a) b (c", "S 1 2 3) 4", "))) "])(
       await expect.poll(() => readFileSync(`/proc/${pid}/comm`, "utf8")).toBe(`${name.slice(0, 15)}\n`);
       const stat = readFileSync(`/proc/${pid}/stat`, "utf8").trimEnd();
       const behind = stat.slice(`${pid} (${name.slice(0, 15)}) `.length).split(" ");
-      expect(await realProcesses.task(pid, pid)).toEqual({
-        state: expect.stringMatching(/^[SRD]$/),
-        startTime: behind[22 - 3],
-      });
+      const task = await realProcesses.task(pid, pid);
+      expectDecision({ outcome: task?.startTime }, { outcome: behind[22 - 3] });
+      expect(task).toEqual({ state: expect.stringMatching(/^[SRD]$/), startTime: expect.any(String) });
       expect(Number(behind[22 - 3])).toBeGreaterThan(0);
     } finally {
       child.kill("SIGKILL");
@@ -34,6 +34,6 @@ test("L-13 a process that is gone has no start time", async () => {
   const child = spawn("/bin/true");
   await new Promise((resolve) => child.once("exit", resolve));
   const pid = child.pid ?? 0;
-  expect(await realProcesses.task(pid, pid)).toBeUndefined();
+  expectDecision({ outcome: await realProcesses.task(pid, pid) }, { outcome: undefined });
   expect(await realProcesses.tasks(pid)).toBeUndefined();
 });

@@ -1,5 +1,4 @@
-import type { OpenFiles } from "./devices/handles";
-import type { World } from "./world/world";
+import type { FileFacts, World } from "./world/world";
 
 /** Settings of `/etc/vgpu/config.json`; each has a default. Times are in milliseconds. */
 export interface Settings {
@@ -22,6 +21,14 @@ export interface Settings {
   readonly pollMs: number;
   /** `spread` over the cards or `pack` onto few. */
   readonly placement: "spread" | "pack";
+}
+
+/** What all tasks have open, as seen in one look. */
+export interface OpenFiles {
+  /** Processes that have a file open. */
+  holdersOf(file: FileFacts): readonly number[];
+  /** What could not be looked at. */
+  readonly unreadable: readonly string[];
 }
 
 /** One run of the host program: the world, who we are in it, and where words go. */

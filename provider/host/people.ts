@@ -3,8 +3,8 @@ import { describe, VgpuError } from "../protocol/errors";
 import { EXIT, type Request, type Result, request } from "../protocol/messages";
 import { PROTOCOL } from "../protocol/names";
 import type { InstanceView } from "../protocol/view";
+import type { Finding } from "./lifecycle/findings";
 import type { CardReport } from "./lifecycle/inspect";
-import type { Finding } from "./lifecycle/reconcile";
 
 const USAGE = `Usage: vgpu-host VERB [INSTANCE | VF] [--json]
 

@@ -1,6 +1,6 @@
 import { toShape } from "../protocol/errors";
 import { EXIT, type Result } from "../protocol/messages";
-import type { Report } from "./lifecycle/reconcile";
+import type { Report } from "./lifecycle/findings";
 
 const LOCK = "reconcile";
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { Report } from "../../provider/host/lifecycle/reconcile";
+import type { Report } from "../../provider/host/lifecycle/findings";
 import { requires } from "../requirements";
 import { expectRow, type Row } from "../row";
 import { SimHost } from "../simhost/simhost";

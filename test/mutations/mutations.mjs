@@ -252,7 +252,11 @@ export const MUTATIONS = [
     name: "reconcile does not read the record again",
     first: INTERLEAVE,
     edits: [
-      edit("lifecycle/reconcile.ts", "export type Note =", "let old = new Map<string, Found>();\nexport type Note ="),
+      edit(
+        "lifecycle/reconcile.ts",
+        "/** One pass over the host",
+        "let old = new Map<string, Found>();\n/** One pass over the host",
+      ),
       edit(
         "lifecycle/reconcile.ts",
         '  const broken = records.filter((found) => found.kind === "broken");',

@@ -2,8 +2,9 @@ import type { Host } from "../host";
 import { type Mark, readMark } from "../store/marks";
 import type { Held } from "../world/world";
 import { type Cleared, isSameMark } from "./device";
-import { readType, typeFileOf } from "./discovery";
+import { readType } from "./discovery";
 import { inUse, subjectOf } from "./handles";
+import { typeFileOf } from "./pci";
 
 /**
  * One try to write 0, under the virtual function's lock: handles, type and mark are looked at right before the write, since

@@ -1,7 +1,13 @@
 import type { Mark } from "../store/marks";
 import type { Held } from "../world/world";
-import type { TypeNow } from "./discovery";
 import type { Handles } from "./handles";
+
+/** What a device reads now. */
+export type TypeNow =
+  | { readonly kind: "type"; readonly typeId: number }
+  /** No such PCI device while others are listed. */
+  | { readonly kind: "gone" }
+  | { readonly kind: "unreadable"; readonly reason: string };
 
 /** Which vGPU device is meant, and what it is held to be. */
 export interface DeviceName {

@@ -1,14 +1,11 @@
 import { VgpuError } from "../../protocol/errors";
-import { pciAddress } from "../../protocol/names";
 import type { Host } from "../host";
 import { type Attribute, isGone, textOf } from "../world/world";
 import { type Profile, parseCatalogue, parseTypeId } from "./catalogue";
+import type { TypeNow } from "./device";
 import type { Mdev } from "./mdev/find";
+import { addressesIn, listBus, PCI, pciDevices, physicalFunctionOf, typeFileOf } from "./pci";
 
-export const PCI = "/sys/bus/pci/devices";
-
-export const devicePathOf = (vf: string) => `${PCI}/${vf}`;
-export const typeFileOf = (vf: string) => `${PCI}/${vf}/nvidia/current_vgpu_type`;
 const catalogueFileOf = (vf: string) => `${PCI}/${vf}/nvidia/creatable_vgpu_types`;
 
 /** A virtual function whose facts could be read. */
@@ -58,25 +55,6 @@ export async function discover(host: Host): Promise<Card[]> {
   return cards;
 }
 
-/** Every PCI device of the host. None at all is not a host without GPUs, it is a host that cannot be looked at. */
-export async function pciDevices(host: Host): Promise<string[]> {
-  return addressesIn(await listBus(host));
-}
-
-async function listBus(host: Host): Promise<string[]> {
-  try {
-    return await host.files.list(PCI);
-  } catch (error) {
-    throw new VgpuError("discovery_failed", `The PCI devices cannot be listed: ${textOf(error)}.`);
-  }
-}
-
-function addressesIn(names: readonly string[]): string[] {
-  const addresses = names.filter((name) => pciAddress.safeParse(name).success).sort();
-  if (addresses.length === 0) throw new VgpuError("discovery_failed", `${PCI} lists no device at all.`);
-  return addresses;
-}
-
 /** Parent of a virtual function that has vGPU attributes; undefined for every other device. */
 async function vgpuParent(host: Host, address: string): Promise<string | undefined> {
   try {
@@ -85,16 +63,6 @@ async function vgpuParent(host: Host, address: string): Promise<string | undefin
   } catch (error) {
     if (isGone(error)) return undefined;
     throw new VgpuError("discovery_failed", `${PCI}/${address} cannot be looked at: ${textOf(error)}.`);
-  }
-}
-
-/** Undefined when it is none's virtual function. */
-export async function physicalFunctionOf(host: Host, address: string): Promise<string | undefined> {
-  try {
-    return (await host.files.target(`${PCI}/${address}/physfn`)).split("/").at(-1);
-  } catch (error) {
-    if (isGone(error)) return undefined;
-    throw error;
   }
 }
 
@@ -122,12 +90,6 @@ export function textFrom(read: ReadonlyMap<string, Attribute>, path: string): st
   if ("text" in value) return value.text;
   throw new Error(`${path} is unreadable (${value.unreadable})`);
 }
-
-export type TypeNow =
-  | { readonly kind: "type"; readonly typeId: number }
-  /** No such PCI device while others are listed. */
-  | { readonly kind: "gone" }
-  | { readonly kind: "unreadable"; readonly reason: string };
 
 /** What one virtual function reads now. */
 export async function readType(host: Host, vf: string): Promise<TypeNow> {

@@ -1,6 +1,6 @@
-import type { Host } from "../host";
+import type { Host, OpenFiles } from "../host";
 import { type FileFacts, isGone, textOf } from "../world/world";
-import { PCI, typeFileOf } from "./discovery";
+import { PCI, typeFileOf } from "./pci";
 
 /** Who has a virtual function open, or hangs in a write to it. */
 export interface Handles {
@@ -66,14 +66,6 @@ export async function scanSubjects(
     found.set(name, { holders: those("holder"), writers: those("writer"), unreadable: [...missed, ...unreadable] });
   }
   return found;
-}
-
-/** What all tasks have open, as seen in one look. */
-export interface OpenFiles {
-  /** Processes that have a file open. */
-  holdersOf(file: FileFacts): readonly number[];
-  /** What could not be looked at. */
-  readonly unreadable: readonly string[];
 }
 
 /**

@@ -7,7 +7,8 @@ import type { Host } from "../host";
 import { HOST_LOCK, take, under, vfLock } from "../store/locks";
 import { saveRecord, strictRecords } from "../store/records";
 import type { Held } from "../world/world";
-import { type Framework, frameworkOf } from "./framework";
+import { frameworkOf } from "./detect";
+import type { Failure, Framework } from "./framework";
 import { hanging } from "./hanging";
 import { type Made, tries } from "./made";
 import { resetIfOurs, resetUnclaimed } from "./reset";
@@ -48,14 +49,6 @@ export async function allocate(host: Host, record: InstanceRecord, made: Made): 
       await chosen.lock.release();
     }
   }
-}
-
-/** Why one virtual function could not be had, though it had been chosen. */
-export interface Failure {
-  readonly vf: string;
-  readonly parent: string;
-  readonly reason: string;
-  readonly kind: "in use" | "not as written" | "refused";
 }
 
 interface Search {

@@ -1,13 +1,9 @@
 import type { Claim, InstanceRecord } from "../../protocol/record";
 import type { Card } from "../devices/discovery";
-import { offersMdevs } from "../devices/mdev/discovery";
 import type { Candidate } from "../devices/placement";
 import type { Host } from "../host";
 import type { Held } from "../world/world";
-import type { Failure } from "./allocate";
-import { mdev } from "./mdev";
 import type { Inventory, Stock } from "./stock";
-import { vendorVfio } from "./vendor-vfio";
 
 /** How the host's driver hands out vGPUs: what differs between vendor VFIO and mdev in finding and making one. */
 export interface Framework {
@@ -25,9 +21,10 @@ export interface Framework {
 
 export type Assigned = { readonly done: true } | ({ readonly done: false } & Pick<Failure, "reason" | "kind">);
 
-/**
- * The framework of this host. A host whose mdev bus cannot be looked at has neither: to take it for one without mdevs would be a guess.
- */
-export async function frameworkOf(host: Host): Promise<Framework> {
-  return (await offersMdevs(host)) ? mdev : vendorVfio;
+/** Why one virtual function could not be had, though it had been chosen. */
+export interface Failure {
+  readonly vf: string;
+  readonly parent: string;
+  readonly reason: string;
+  readonly kind: "in use" | "not as written" | "refused";
 }

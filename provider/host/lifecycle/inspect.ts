@@ -4,7 +4,7 @@ import { scanHandles, useOf } from "../devices/handles";
 import { type Candidate, candidates, roomOn, type Standing } from "../devices/placement";
 import type { Host } from "../host";
 import { type Broken, findRecords, sortRecords } from "../store/records";
-import { frameworkOf } from "./framework";
+import { frameworkOf } from "./detect";
 import type { Stock } from "./stock";
 
 /** One virtual function as an operator wants to see it. */

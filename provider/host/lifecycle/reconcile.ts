@@ -12,7 +12,8 @@ import { blankVmm, identify, requireQemu } from "../vmm/boot";
 import { incomingFor, removeIncoming, removeUnusedBases } from "../vmm/disk";
 import { type Held, textOf } from "../world/world";
 import { rememberingAbsence } from "./absence";
-import { frameworkOf } from "./framework";
+import { frameworkOf } from "./detect";
+import type { Finding, Note, Report } from "./findings";
 import { isRecent, ownLiveness } from "./liveness";
 import { madeFrom } from "./made";
 import { powerOn } from "./power";
@@ -20,22 +21,6 @@ import { releaseClaim } from "./release";
 import { type Due, hasEnded, mayStart, noteEnd, noteStart } from "./restart";
 import { rollBack } from "./rollback";
 import { sweepMdevs, sweepVfs } from "./sweep";
-
-export interface Finding {
-  /** Instance or virtual function that it is about. */
-  readonly about: string;
-  /** `done`: repaired; `waiting`: looked at again next time; `pending`: something is left to clean up; `foreign`: not ours, reported. */
-  readonly kind: "done" | "waiting" | "pending" | "foreign";
-  readonly text: string;
-}
-
-export interface Report {
-  readonly findings: readonly Finding[];
-  /** False when unreadable records forbade touching vendor VFIO devices. */
-  readonly vendorDone: boolean;
-}
-
-export type Note = (about: string, kind: Finding["kind"], text: string) => void;
 
 /** One pass over the host: releases what is pending or stale, reports what is foreign, and starts what should run. */
 export async function reconcileHost(asked: Host): Promise<Report> {

@@ -1,8 +1,7 @@
 // Whoever changes the order of steps here runs `npm run model`; what each order is for is in test/model.
 import { VgpuError } from "../../protocol/errors";
 import type { Claim, InstanceRecord, Vmm } from "../../protocol/record";
-import { type DeviceName, nameOf } from "../devices/device";
-import type { TypeNow } from "../devices/discovery";
+import { type DeviceName, nameOf, type TypeNow } from "../devices/device";
 import { claimedDevice, deviceOf, requireKnown } from "../devices/frameworks";
 import type { Handles } from "../devices/handles";
 import type { Host } from "../host";

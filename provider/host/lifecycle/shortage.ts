@@ -1,7 +1,7 @@
 import { VgpuError } from "../../protocol/errors";
 import { type Card, offersOf } from "../devices/discovery";
 import { profileOn, type Wish } from "../devices/placement";
-import type { Failure } from "./allocate";
+import type { Failure } from "./framework";
 import type { Stock } from "./stock";
 
 interface Shortage extends Stock {

@@ -10,8 +10,8 @@ import { markedVfs, readMark } from "../store/marks";
 import { mdevMarks } from "../store/mdev-marks";
 import { type Found, findRecord, findRecords } from "../store/records";
 import { textOf } from "../world/world";
+import type { Note } from "./findings";
 import { isRecent, runsAsRecorded } from "./liveness";
-import type { Note } from "./reconcile";
 import { isCurrent, releaseHolding } from "./release";
 
 /** Clears virtual functions that we typed in this boot and that no record claims any more. */

@@ -1,12 +1,12 @@
 import { VgpuError } from "../../protocol/errors";
 import type { Claim, InstanceRecord } from "../../protocol/record";
-import { devicePathOf, discover, readType, typeFileOf } from "../devices/discovery";
+import { discover, readType } from "../devices/discovery";
 import { noteFailure } from "../devices/health";
+import { devicePathOf, typeFileOf } from "../devices/pci";
 import type { Host } from "../host";
 import { removeMark, writeMark } from "../store/marks";
 import type { Held } from "../world/world";
-import type { Failure } from "./allocate";
-import type { Assigned, Framework } from "./framework";
+import type { Assigned, Failure, Framework } from "./framework";
 import { hanging } from "./hanging";
 import { resetIfOurs } from "./reset";
 import { takeStock } from "./stock";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { Report } from "../../../provider/host/lifecycle/reconcile";
+import type { Report } from "../../../provider/host/lifecycle/findings";
 import { expectRow } from "../../row";
 import { claimOn, putRecord } from "../../world/records";
 import { create, recordOf, run, spec } from "../../world/run";

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Settings } from "../../../provider/host/host";
-import type { Report } from "../../../provider/host/lifecycle/reconcile";
+import type { Report } from "../../../provider/host/lifecycle/findings";
 import type { Spec } from "../../../provider/protocol/spec";
 import { expectRow } from "../../row";
 import { claimOn, putRecord, vmmOf } from "../../world/records";

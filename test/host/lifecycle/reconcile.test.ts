@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { Report } from "../../../provider/host/lifecycle/reconcile";
+import type { Report } from "../../../provider/host/lifecycle/findings";
 import type { InstanceRecord } from "../../../provider/protocol/record";
 import { expectRow, type Row } from "../../row";
 import { claimOn, corruptRecord, putRecord, recordPath, vmmOf } from "../../world/records";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { Report } from "../../../provider/host/lifecycle/reconcile";
+import type { Report } from "../../../provider/host/lifecycle/findings";
 import { expectRow } from "../../row";
 import { vfioFacts } from "../../world/kernel";
 import { claimOn, putRecord } from "../../world/records";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { Report } from "../../../provider/host/lifecycle/reconcile";
+import type { Report } from "../../../provider/host/lifecycle/findings";
 import { type LastEnd, policyOf } from "../../../provider/host/lifecycle/restart";
 import type { RestartPolicy } from "../../../provider/protocol/spec";
 import { expectDecision, expectRow, type Row } from "../../row";

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { createFile } from "../../../provider/host/devices/mdev/places";
-import type { Report } from "../../../provider/host/lifecycle/reconcile";
+import type { Report } from "../../../provider/host/lifecycle/findings";
 import type { InstanceView } from "../../../provider/protocol/view";
 import { expectRow } from "../../row";
 import { create, newIncarnation, type Outcome, PROFILE, pass, recordOf, run, spec, TYPE } from "../../world/run";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { frameworkOf } from "../../../provider/host/lifecycle/framework";
+import { frameworkOf } from "../../../provider/host/lifecycle/detect";
 import { expectRow } from "../../row";
 import { folder, type Node } from "../../simhost/model/node";
 import { create, hostOf, recordOf, run, TYPE } from "../../world/run";

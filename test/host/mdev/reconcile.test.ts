@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { Report } from "../../../provider/host/lifecycle/reconcile";
+import type { Report } from "../../../provider/host/lifecycle/findings";
 import { expectRow, type Row } from "../../row";
 import { CARD_MODELS } from "../../simhost/model/catalogue";
 import { create, pass, recordOf, run, TYPE } from "../../world/run";

@@ -3,7 +3,8 @@ import { pciAddress } from "../../../protocol/names";
 import type { Host } from "../../host";
 import { type Attribute, isGone, textOf } from "../../world/world";
 import type { Profile } from "../catalogue";
-import { type Card, physicalFunctionOf, textFrom, type VirtualFunction } from "../discovery";
+import { type Card, textFrom, type VirtualFunction } from "../discovery";
+import { physicalFunctionOf } from "../pci";
 import { findMdev, type Mdev, mdevUuids } from "./find";
 import { CARRIERS, typeFolder, typeIdOf, typesFolder } from "./places";
 

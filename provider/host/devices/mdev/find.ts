@@ -1,6 +1,7 @@
 import type { Host } from "../../host";
 import { isGone, textOf } from "../../world/world";
-import { pciDevices, type TypeNow } from "../discovery";
+import type { TypeNow } from "../device";
+import { pciDevices } from "../pci";
 import { MDEVS, mdevPath, typeIdOf } from "./places";
 
 /** An mdev that is there. */

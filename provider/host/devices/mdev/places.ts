@@ -1,4 +1,4 @@
-import { PCI } from "../discovery";
+import { PCI } from "../pci";
 
 /** Every mdev of the host, as links into the devices that carry them. */
 export const MDEVS = "/sys/bus/mdev/devices";

@@ -1,0 +1,40 @@
+import { VgpuError } from "../../protocol/errors";
+import { pciAddress } from "../../protocol/names";
+import type { Host } from "../host";
+import { isGone, textOf } from "../world/world";
+
+export const PCI = "/sys/bus/pci/devices";
+
+export const devicePathOf = (vf: string) => `${PCI}/${vf}`;
+export const typeFileOf = (vf: string) => `${PCI}/${vf}/nvidia/current_vgpu_type`;
+
+/** Every PCI device of the host. None at all is not a host without GPUs, it is a host that cannot be looked at. */
+export async function pciDevices(host: Host): Promise<string[]> {
+  return addressesIn(await listBus(host));
+}
+
+/** The names on the bus, whatever they are. */
+export async function listBus(host: Host): Promise<string[]> {
+  try {
+    return await host.files.list(PCI);
+  } catch (error) {
+    throw new VgpuError("discovery_failed", `The PCI devices cannot be listed: ${textOf(error)}.`);
+  }
+}
+
+/** The addresses among the names. */
+export function addressesIn(names: readonly string[]): string[] {
+  const addresses = names.filter((name) => pciAddress.safeParse(name).success).sort();
+  if (addresses.length === 0) throw new VgpuError("discovery_failed", `${PCI} lists no device at all.`);
+  return addresses;
+}
+
+/** Undefined when it is none's virtual function. */
+export async function physicalFunctionOf(host: Host, address: string): Promise<string | undefined> {
+  try {
+    return (await host.files.target(`${PCI}/${address}/physfn`)).split("/").at(-1);
+  } catch (error) {
+    if (isGone(error)) return undefined;
+    throw error;
+  }
+}

@@ -243,6 +243,12 @@ export const MUTATIONS = [
     INTERLEAVE,
   ),
   one(
+    "reconcile records a process before it has its device",
+    "lifecycle/reconcile.ts",
+    "if (holds(handles, vmm.pid)) await",
+    "if (handles.holders.length >= 0) await",
+  ),
+  one(
     "reconcile does not record a process that runs",
     "lifecycle/reconcile.ts",
     "  if (!isIdentified(host, found.record)) return false;\n",

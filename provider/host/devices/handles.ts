@@ -12,6 +12,12 @@ export interface Handles {
   readonly unreadable: readonly string[];
 }
 
+const toldOf = (pid: number, path: string) => `pid ${pid} (${path})`;
+
+/** Whether this process is among those that have it open. */
+export const holds = ({ holders }: Handles, pid: number): boolean =>
+  holders.some((holder) => holder.startsWith(toldOf(pid, "").slice(0, -1)));
+
 /** One device to look for in open files. */
 export interface Subject {
   readonly name: string;
@@ -61,7 +67,7 @@ export async function scanSubjects(
     const those = (role: Target["role"]) =>
       known
         .filter((target) => target.role === role)
-        .flatMap(({ path, facts }) => holdersOf(facts).map((pid) => `pid ${pid} (${path})`));
+        .flatMap(({ path, facts }) => holdersOf(facts).map((pid) => toldOf(pid, path)));
     const missed = "unreadable" in seen ? [seen.unreadable] : [];
     found.set(name, { holders: those("holder"), writers: those("writer"), unreadable: [...missed, ...unreadable] });
   }

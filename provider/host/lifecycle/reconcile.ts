@@ -3,8 +3,8 @@ import { unitName } from "../../protocol/names";
 import type { InstanceRecord } from "../../protocol/record";
 import { nameOf } from "../devices/device";
 import type { Card } from "../devices/discovery";
-import { claimedDevice } from "../devices/frameworks";
-import { lookAtOpenFiles } from "../devices/handles";
+import { claimedDevice, deviceOf } from "../devices/frameworks";
+import { holds, lookAtOpenFiles } from "../devices/handles";
 import type { Host } from "../host";
 import { instanceLock } from "../store/locks";
 import { type Found, findRecord, findRecords, saveRecord, tidyFolder, untidyNames } from "../store/records";
@@ -159,11 +159,17 @@ function isIdentified(host: Host, { vmm }: InstanceRecord): boolean {
   return vmm !== null && vmm.bootId === host.bootId && vmm.pid > 0;
 }
 
-/** Records what a verb that was killed, or gave up waiting, could not: that nothing is pending, and the process. */
+/**
+ * Records what a verb that was killed, or gave up waiting, could not: that nothing is pending, and the process. That only once it has the
+ * claimed device open: a record that was restored by hand may claim another one than its VM starts on.
+ */
 async function completeRunning(host: Host, record: InstanceRecord): Promise<void> {
-  if (isIdentified(host, record)) return forgetCleanup(host, record);
-  const vmm = await identify(host, record.id, blankVmm(host, record));
-  if (record.cleanup || vmm.pid > 0) await saveRecord(host, { ...record, vmm, cleanup: null });
+  const { id, claim } = record;
+  if (!claim || isIdentified(host, record)) return forgetCleanup(host, record);
+  const vmm = await identify(host, id, blankVmm(host, record));
+  const handles = await deviceOf(host, { instance: id, ...claimedDevice(claim) }).handles();
+  if (holds(handles, vmm.pid)) await saveRecord(host, { ...record, vmm, cleanup: null });
+  else await forgetCleanup(host, record);
 }
 
 /** A cleanup of which nothing is left: its VM came up after the verb had given up waiting, or it is down and holds no device. */

@@ -1,8 +1,10 @@
 import { expect, test } from "vitest";
+import type { InstanceRecord, Vmm } from "../../../provider/protocol/record";
 import { Observer } from "../../world/observer";
 import { create, eraseRecord, newIncarnation, pass, recordOf, rewrite, run, spec, TYPE, writes } from "../../world/run";
 import { Sim } from "../../world/sim-world";
 
+const vmm = ({ vmm }: InstanceRecord) => vmm as Vmm;
 const [VF1, VF2] = ["0000:01:00.4", "0000:01:00.5"];
 
 /** An instance whose VM runs on one device, while another still has the type that was once set for it. */
@@ -28,27 +30,36 @@ test("a device that was typed for an instance which runs on another one is clear
   expect(sim.hardware.functionAt(VF2)?.typeId).toBe(TYPE);
 });
 
-test("a record that was restored and claims another device frees none of those that its VM starts on", async () => {
-  const sim = new Sim({ vfs: 2 });
-  const observer = new Observer(sim);
-  await create(sim, "a");
-  const old = JSON.stringify(recordOf(sim, "a"));
-  eraseRecord(sim, "a");
-  await run(sim, "delete", { instance: "a" });
-  await create(sim, "x");
-  sim.kernel.guests.set("a", { monitorAfterMs: Number.POSITIVE_INFINITY });
-  const actor = sim.actor("create");
-  actor.before = (step) => {
-    if (step.startsWith("monitor")) sim.kill(actor);
-  };
-  const asked = { instance: "a", incarnation: newIncarnation(), owner: "org/a", spec: spec(), adopt: false };
-  await run(sim, "create", asked, actor);
-  expect(sim.kernel.units.get("vgpu-vm-a.service")?.vf).toBe(VF2);
-  sim.watch?.erased("a");
-  sim.disk.put("/var/lib/vgpu/instances/a/record.json", old);
-  await run(sim, "reconcile", {});
-  await create(sim, "b");
-  await pass(sim, 1_000);
-  expect(writes(sim).filter((one) => one.startsWith(`${VF2} 0`))).toEqual([]);
-  expect(observer.violations).toEqual([]);
-});
+test.each([
+  ["", (record: InstanceRecord) => record],
+  [
+    " while its VM was starting",
+    (record: InstanceRecord) => ({ ...record, vmm: { ...vmm(record), pid: 0, startTime: "" } }),
+  ],
+])(
+  "a record that was saved%s, is restored and claims another device frees none of those that its VM starts on",
+  async (_, saved) => {
+    const sim = new Sim({ vfs: 2 });
+    const observer = new Observer(sim);
+    await create(sim, "a");
+    const old = JSON.stringify(saved(recordOf(sim, "a") as InstanceRecord));
+    eraseRecord(sim, "a");
+    await run(sim, "delete", { instance: "a" });
+    await create(sim, "x");
+    sim.kernel.guests.set("a", { monitorAfterMs: Number.POSITIVE_INFINITY });
+    const actor = sim.actor("create");
+    actor.before = (step) => {
+      if (step.startsWith("monitor")) sim.kill(actor);
+    };
+    const asked = { instance: "a", incarnation: newIncarnation(), owner: "org/a", spec: spec(), adopt: false };
+    await run(sim, "create", asked, actor);
+    expect(sim.kernel.units.get("vgpu-vm-a.service")?.vf).toBe(VF2);
+    sim.watch?.erased("a");
+    sim.disk.put("/var/lib/vgpu/instances/a/record.json", old);
+    await run(sim, "reconcile", {});
+    await create(sim, "b");
+    await pass(sim, 1_000);
+    expect(writes(sim).filter((one) => one.startsWith(`${VF2} 0`))).toEqual([]);
+    expect(observer.violations).toEqual([]);
+  },
+);

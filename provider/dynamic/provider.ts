@@ -13,6 +13,10 @@ import { updateInstance } from "./update";
 // What the stub in every state calls, by these names and with these arguments: permanent. A state written by an older
 // release runs this code, so each method works with fewer properties than today's.
 
+// When the CLI is killed, nobody reads what is printed here any more, and the verb goes on. Pulumi's bridge prints each error that nobody
+// heard of, this one too, and would do so for ever.
+for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
+
 type Values = Record<string, unknown>;
 
 export const configure = (request: { config: StackConfig }): Promise<void> => guarded(() => keep(request.config));

@@ -1,6 +1,8 @@
+import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { requires } from "../requirements";
 import { SimHost } from "../simhost/simhost";
+import { descendants } from "./processes";
 import { programFor } from "./program";
 import { Project } from "./project";
 
@@ -16,7 +18,7 @@ requires(
   let host: SimHost;
   let project: Project;
   beforeAll(async () => {
-    host = await SimHost.start({ gpus: 1, vfs: 2 });
+    host = await SimHost.start({ gpus: 1, vfs: 4 });
     project = await new Project({ program: programFor(host) }).init();
   });
   afterAll(async () => {
@@ -45,6 +47,42 @@ requires(
     await project.pulumi("cancel", "--yes");
     return end;
   };
+  test("R-30 only the CLI is killed: its provider ends what it does, then rests, and the same command again finishes it", async () => {
+    const names = ["vm-1", "vm-2", "vm-3"];
+    await using three = await new Project({ program: programFor(host, ...names.map((name) => ({ name }))) }).init();
+    expect((await three.up()).code).toBe(0);
+    const before = (await host.writes()).length;
+    const typeFiles = "/sys/bus/pci/devices/*/nvidia/current_vgpu_type";
+    const fault = await host.fault({ on: "write", path: typeFiles, value: "0", hang: true });
+    const running = await three.start("destroy", "--yes", "--skip-preview");
+    await expect.poll(async () => (await host.writes()).length, { timeout: 60_000 }).toBe(before + 3);
+    const orphans = descendants(running.pid);
+    running.kill("SIGKILL");
+    await running.end;
+    try {
+      const pending = async (name: string) =>
+        JSON.parse(await host.readFile(`/var/lib/vgpu/instances/${name}/record.json`)).cleanup?.code;
+      await expect
+        .poll(() => Promise.all(names.map(pending)), { timeout: 60_000 })
+        .toEqual(names.map(() => "vgpu_cleanup_pending"));
+      // Its errors, which nobody reads any more, must not be told for ever.
+      let written = -1;
+      const rests = () => {
+        const last = written;
+        written = orphans.reduce((sum, pid) => sum + writesOf(pid), 0);
+        return written === last;
+      };
+      await expect.poll(rests, { interval: 500, timeout: 20_000 }).toBe(true);
+    } finally {
+      for (const pid of orphans) if (writesOf(pid) > 0) process.kill(pid, "SIGKILL");
+      await host.heal(fault);
+    }
+    await three.pulumi("cancel", "--yes");
+    const destroy = await three.destroy();
+    expect(destroy.code, destroy.text).toBe(0);
+    expect(new Set(Object.values((await host.inventory()).types))).toEqual(new Set([0]));
+  });
+
   const qemus = async () => (await host.processes()).filter(({ command }) => command.includes("guest=vm-1"));
 
   test.each([1, 2])("R-22 Ctrl-C, %d times: the same command again leaves one instance, or none", async (times) => {
@@ -66,3 +104,12 @@ requires(
     await host.assertSafe();
   });
 });
+
+/** System calls of a process that have written anything so far; 0 when it has gone. */
+function writesOf(pid: number): number {
+  try {
+    return Number(/^syscw: (\d+)$/m.exec(readFileSync(`/proc/${pid}/io`, "utf8"))?.[1]);
+  } catch {
+    return 0;
+  }
+}

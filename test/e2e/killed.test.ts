@@ -2,6 +2,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { requires } from "../requirements";
 import { SimHost } from "../simhost/simhost";
+import { descendants } from "./processes";
 import { programFor } from "./program";
 import { Project } from "./project";
 
@@ -127,19 +128,3 @@ requires(
     expect(Object.keys(histogram).filter((key) => key.startsWith("delete")).length).toBeGreaterThan(2);
   });
 });
-
-/** Every process below this one, leaves first. */
-function descendants(root: number): number[] {
-  const children = new Map<number, number[]>();
-  for (const name of readdirSync("/proc").filter((entry) => /^\d+$/.test(entry))) {
-    try {
-      const stat = readFileSync(`/proc/${name}/stat`, "utf8");
-      const parent = Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1]);
-      children.set(parent, [...(children.get(parent) ?? []), Number(name)]);
-    } catch {
-      // It has ended meanwhile.
-    }
-  }
-  const below = (pid: number): number[] => (children.get(pid) ?? []).flatMap((child) => [...below(child), child]);
-  return below(root);
-}

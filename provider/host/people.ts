@@ -101,9 +101,9 @@ function readable(asked: Request, value: unknown): string {
     case "uninstall":
       return "program, store and units are removed";
     case "release":
-      return `cleared ${asked.vf}`;
+      return (value as { typeId: number }).typeId === 0 ? `${asked.vf} has no type` : `cleared ${asked.vf}`;
     case "vf-clear":
-      return `lifted the quarantine of ${asked.vf}`;
+      return `no failures of ${asked.vf} are remembered any more`;
     default:
       return JSON.stringify(value);
   }

@@ -94,7 +94,7 @@ export const ERRORS = {
   inventory_ambiguous: {
     retryable: false,
     when: "A record on the host cannot be read, so it is not known what it claims.",
-    hint: "Repair or remove the record named in /var/lib/vgpu/instances.",
+    hint: "Repair the record named; or, when its instance is given up, move its whole folder out of /var/lib/vgpu/instances and delete it by name.",
   },
   liveness_ambiguous: {
     retryable: true,

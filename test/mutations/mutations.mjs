@@ -244,15 +244,15 @@ export const MUTATIONS = [
   ),
   one(
     "reconcile records a process before it has its device",
-    "lifecycle/reconcile.ts",
-    "if (holds(handles, vmm.pid)) await",
-    "if (handles.holders.length >= 0) await",
+    "lifecycle/running.ts",
+    "if (!vmm || !holds(handles, vmm.pid)) return",
+    "if (!vmm) return",
   ),
   one(
     "reconcile does not record a process that runs",
-    "lifecycle/reconcile.ts",
-    "  if (!isIdentified(host, found.record)) return false;\n",
-    "",
+    "lifecycle/running.ts",
+    "(isIdentified(host, record) && !(await isUnmarked(host, record, record.claim)))",
+    "!(await isUnmarked(host, record, record.claim))",
   ),
   {
     name: "reconcile does not read the record again",

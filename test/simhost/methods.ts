@@ -22,7 +22,10 @@ async function change(
   address: string,
   what: Partial<Pick<VirtualFunction, "present" | "attributes" | "bound">>,
 ) {
-  Object.assign(functionAt(host, address), what);
+  const vf = functionAt(host, address);
+  // A function that is made anew has no type, as the driver's own do.
+  if (what.present === false) vf.reset();
+  Object.assign(vf, what);
   const { hardware } = host;
   const there = new Set(hardware.carriers().map((carrier) => carrier.address));
   hardware.mdevs?.drop(({ carrier }) => !there.has(carrier.address));

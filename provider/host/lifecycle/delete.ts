@@ -24,7 +24,7 @@ export async function deleteInstance(host: Host, id: string, incarnation: string
   return under(take(host, instanceLock(id), id), async () => {
     const record = await ownRecord(host.files, id);
     if (record && incarnation !== undefined && record.incarnation !== incarnation) {
-      host.warn(`Instance ${id} was made anew as ${record.incarnation} by ${record.owner}; it was not touched.`);
+      host.warn(`Instance ${id} belongs to ${record.owner} now, as ${record.incarnation}; it was not touched.`);
       return { deleted: true, stale: true, found: true };
     }
     if (record) await clearAway(host, record);

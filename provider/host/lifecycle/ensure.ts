@@ -7,7 +7,7 @@ import type { InstanceView } from "../../protocol/view";
 import { nameOf } from "../devices/device";
 import type { Host } from "../host";
 import { instanceLock, take, under } from "../store/locks";
-import { ownRecord, saveRecord } from "../store/records";
+import { ownRecord, saveRecord, strictRecords } from "../store/records";
 import { requireQemu } from "../vmm/boot";
 import { prepareDisk } from "../vmm/disk";
 import type { Held } from "../world/world";
@@ -125,6 +125,8 @@ async function bring(
     );
   }
   let record: InstanceRecord = { ...start, desired: desiredOf(spec) };
+  // While a record cannot be read nothing is claimed: better it runs on as it is than not at all.
+  if (restart && spec.running && record.claim) await strictRecords(host.files);
   // Until it is down, the record on the disk keeps the old spec: that is what runs.
   if (record.phase !== "preparing" && (restart || !spec.running)) {
     record = await powerOff(host, record);

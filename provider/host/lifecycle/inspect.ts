@@ -5,7 +5,7 @@ import { type Candidate, candidates, roomOn, type Standing } from "../devices/pl
 import type { Host } from "../host";
 import { type Broken, findRecords, sortRecords } from "../store/records";
 import { frameworkOf } from "./detect";
-import type { Stock } from "./stock";
+import { type CurrentClaim, currentClaims, type Stock } from "./stock";
 
 /** One virtual function as an operator wants to see it. */
 export interface FunctionReport {
@@ -47,8 +47,30 @@ export async function inspectHost(host: Host): Promise<{ cards: CardReport[] }> 
   const cards = await framework.discover(host);
   const stock = await framework.takeStock(host, "", { cards, records: readable });
   const standing = await withBusy(host, cards, stock);
-  const reports = cards.map((card) => reportOn(card, { ...stock, standing }));
+  const shown = cards.map((card) => reportOn(card, { ...stock, standing }));
+  const reports = withMissing(shown, currentClaims(host, readable));
   return { cards: broken.length === 0 ? reports : reports.map((card) => withUnknown(card, broken)) };
+}
+
+/** Adds the devices that are claimed and that no card shows: gone, or without what makes them vGPU devices. */
+function withMissing(reports: readonly CardReport[], claims: readonly CurrentClaim[]): CardReport[] {
+  const shown = new Set(reports.flatMap(({ functions }) => functions.map(({ vf }) => vf)));
+  const missing = claims.filter(({ claim }) => !shown.has(claim.vf));
+  const parents = new Set([...reports.map(({ parent }) => parent), ...missing.map(({ claim }) => claim.parent)]);
+  return [...parents].map((parent) => {
+    const report = reports.find((one) => one.parent === parent);
+    const functions = [
+      ...(report?.functions ?? []),
+      ...missing
+        .filter(({ claim }) => claim.parent === parent)
+        .map(({ id, claim: { vf, profile } }): FunctionReport => {
+          const who = `claimed by ${id}; the host does not show it as a vGPU device now`;
+          return { vf, typeId: 0, profile, status: "unreadable", who };
+        }),
+    ];
+    const { allocatable = 0 } = report?.counts ?? {};
+    return { parent, counts: { ...countsOf(functions), allocatable }, functions, available: report?.available ?? {} };
+  });
 }
 
 /** What is typed and nobody's by the records that can be read may be of one that cannot; and nothing is given to anybody. */
@@ -127,7 +149,8 @@ function countsOf(all: readonly FunctionReport[]): Omit<Counts, "allocatable"> {
  * name with a slice in it (MIG) tells nothing of the card.
  */
 function fitsOn(card: Card, profile: string): number {
-  const idle = card.unreadable.length === 0 && card.functions.every((vf) => vf.typeId === 0 && !vf.room);
+  const isIdle = (vf: VirtualFunction) => vf.typeId === 0 && (vf.mdevs ?? []).length === 0;
+  const idle = card.unreadable.length === 0 && card.functions.every(isIdle);
   const names = card.functions.flatMap((vf) => vf.creatable.map(({ name }) => name));
   const size = framebufferMiB(profile);
   if (!idle || size === 0 || names.some((name) => /-\d+-\d+[A-Z]$/.test(name))) return Number.POSITIVE_INFINITY;
@@ -144,7 +167,11 @@ function statusOf(
     const causes = health.get(address)?.failures.map(({ instance, reason }) => `${instance}: ${reason}`) ?? [];
     return { status: "quarantined", who: causes.join("; ") };
   }
-  if (typeId === 0) return { status: "free", who: at?.carries?.join(", ") || (at?.heldBack ?? "") };
+  if (typeId === 0 && at?.carries?.length) {
+    const isForeign = at.carries.every((one) => one.startsWith("mdev "));
+    return { status: isForeign ? "foreign" : "claimed", who: at.carries.join(", ") };
+  }
+  if (typeId === 0) return { status: "free", who: at?.heldBack ?? "" };
   if (at?.markedFor === undefined) return { status: "foreign", who: `type ${typeId} was not set by us` };
   return { status: "dirty", who: at.heldBack ?? `left by ${at.markedFor}` };
 }

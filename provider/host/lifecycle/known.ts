@@ -7,7 +7,10 @@ import { ANOTHER_STATE } from "./admission";
 /** The record that a verb means: there, of this machine, and of the incarnation that the caller knows. */
 export async function knownRecord(host: Host, id: string, incarnation: string | undefined): Promise<InstanceRecord> {
   const record = await ownRecord(host.files, id);
-  if (!record) throw new VgpuError("not_found", `There is no instance ${id} in the store of this host.`);
+  if (!record)
+    throw new VgpuError("not_found", `There is no instance ${id} in the store of this host.`, {
+      hint: `Run 'vgpu-host read ${id}' to see whether something of it is left, and 'vgpu-host delete ${id}' to remove that.`,
+    });
   requireThisMachine(host, record);
   requireIncarnation(record, incarnation);
   return record;

@@ -1,16 +1,24 @@
 import type { InstanceView } from "../../protocol/view";
 import type { Host } from "../host";
+import { listIfThere } from "../store/atomic";
 import { findRecords } from "../store/records";
+import { RUN_FOLDERS } from "../vmm/places";
+import { textOf } from "../world/world";
+import { allMarked } from "./marked";
 import { safeView } from "./safe-view";
 
-/** Every instance of the store, also those that only partly can be understood; of one owner, if one is named. */
+/**
+ * Every instance of the store, also those that only partly can be understood; of one owner, if one is named. Without, also what is left of
+ * instances whose record is lost: nobody knows whose they were.
+ */
 export async function listInstances(
   host: Host,
   owner: string | undefined,
 ): Promise<{ instances: InstanceView[]; broken: { id: string; reason: string }[] }> {
   const instances: InstanceView[] = [];
   const broken: { id: string; reason: string }[] = [];
-  for (const found of await findRecords(host.files)) {
+  const known = await findRecords(host.files);
+  for (const found of known) {
     if (found.kind === "broken") {
       broken.push({ id: found.id, reason: found.reason });
       continue;
@@ -18,5 +26,23 @@ export async function listInstances(
     const view = await safeView(host, found.id, undefined);
     if (view && (owner === undefined || view.ownerId === owner)) instances.push(view);
   }
+  if (owner === undefined) {
+    const ids = new Set(known.map(({ id }) => id));
+    for (const id of await namedOnHost(host)) {
+      const view = ids.has(id) ? null : await safeView(host, id, undefined);
+      if (view) instances.push(view);
+    }
+  }
   return { instances, broken };
+}
+
+/** Instances of this boot that a mark or a folder of a VM's run names, whether they have a record or not. */
+async function namedOnHost(host: Host): Promise<string[]> {
+  const ids = new Set(await listIfThere(host.files, RUN_FOLDERS));
+  try {
+    for (const { instance } of await allMarked(host)) ids.add(instance);
+  } catch (error) {
+    host.warn(textOf(error));
+  }
+  return [...ids].sort();
 }

@@ -10,14 +10,19 @@ export interface Marked extends DeviceName {
 
 /** Every device with a mark of this instance. Throws when any mark cannot be understood. */
 export async function markedFor(host: Host, instance: string): Promise<Marked[]> {
+  return (await allMarked(host)).filter((device) => device.instance === instance);
+}
+
+/** Every device with a mark of this boot. Throws when any mark cannot be understood. */
+export async function allMarked(host: Host): Promise<Marked[]> {
   const all: Marked[] = [];
   for (const vf of await markedVfs(host)) {
     const mark = await readMark(host, vf);
-    if (mark?.instance === instance) all.push({ instance, vf, typeId: mark.typeId });
+    if (mark) all.push({ instance: mark.instance, vf, typeId: mark.typeId });
   }
   for (const mdevUuid of await mdevMarks.names(host)) {
     const mark = await mdevMarks.read(host, mdevUuid);
-    if (mark?.instance === instance) all.push({ instance, vf: mark.vf, typeId: mark.typeId, mdevUuid });
+    if (mark) all.push({ instance: mark.instance, vf: mark.vf, typeId: mark.typeId, mdevUuid });
   }
   return all;
 }

@@ -3,12 +3,12 @@ import { unitName } from "../../protocol/names";
 import type { InstanceRecord } from "../../protocol/record";
 import { nameOf } from "../devices/device";
 import type { Card } from "../devices/discovery";
-import { claimedDevice, deviceOf } from "../devices/frameworks";
-import { holds, lookAtOpenFiles } from "../devices/handles";
+import { claimedDevice } from "../devices/frameworks";
+import { lookAtOpenFiles } from "../devices/handles";
 import type { Host } from "../host";
 import { instanceLock } from "../store/locks";
 import { type Found, findRecord, findRecords, saveRecord, tidyFolder, untidyNames } from "../store/records";
-import { blankVmm, identify, requireQemu } from "../vmm/boot";
+import { requireQemu } from "../vmm/boot";
 import { incomingFor, removeIncoming, removeUnusedBases } from "../vmm/disk";
 import { type Held, textOf } from "../world/world";
 import { rememberingAbsence } from "./absence";
@@ -20,6 +20,7 @@ import { powerOn } from "./power";
 import { releaseClaim } from "./release";
 import { type Due, hasEnded, mayStart, noteEnd, noteStart } from "./restart";
 import { rollBack } from "./rollback";
+import { completeRunning, forgetCleanup, isComplete } from "./running";
 import { sweepMdevs, sweepVfs } from "./sweep";
 
 /** One pass over the host: releases what is pending or stale, reports what is foreign, and starts what should run. */
@@ -72,9 +73,8 @@ async function isAtRest(host: Host, found: Found): Promise<boolean> {
   if (found.kind !== "record" || found.record.machineId !== host.machineId || found.record.cleanup) return false;
   const { id, claim, phase, retained } = found.record;
   if (!claim) return phase === "complete" || retained;
-  if (!isIdentified(host, found.record)) return false;
   const members = await host.units.members(unitName(id)).catch(() => undefined);
-  return members?.populated === true;
+  return members?.populated === true && isComplete(host, found.record);
 }
 
 /** While the host goes down, VMs end by themselves and devices go with the boot. */
@@ -152,29 +152,6 @@ async function dueAgain(host: Host, record: InstanceRecord): Promise<Due | undef
 /** Whether the instance is one that reconcile may start at all. */
 function isToRun({ desired, phase, deleting, retained }: InstanceRecord): boolean {
   return desired === "running" && phase === "complete" && !deleting && !retained;
-}
-
-/** Whether the process is recorded that was started last; a verb that was killed while the VM came up has not done so. */
-function isIdentified(host: Host, { vmm }: InstanceRecord): boolean {
-  return vmm !== null && vmm.bootId === host.bootId && vmm.pid > 0;
-}
-
-/**
- * Records what a verb that was killed, or gave up waiting, could not: that nothing is pending, and the process. That only once it has the
- * claimed device open: a record that was restored by hand may claim another one than its VM starts on.
- */
-async function completeRunning(host: Host, record: InstanceRecord): Promise<void> {
-  const { id, claim } = record;
-  if (!claim || isIdentified(host, record)) return forgetCleanup(host, record);
-  const vmm = await identify(host, id, blankVmm(host, record));
-  const handles = await deviceOf(host, { instance: id, ...claimedDevice(claim) }).handles();
-  if (holds(handles, vmm.pid)) await saveRecord(host, { ...record, vmm, cleanup: null });
-  else await forgetCleanup(host, record);
-}
-
-/** A cleanup of which nothing is left: its VM came up after the verb had given up waiting, or it is down and holds no device. */
-async function forgetCleanup(host: Host, record: InstanceRecord): Promise<void> {
-  if (record.cleanup) await saveRecord(host, { ...record, cleanup: null });
 }
 
 async function tryRelease(host: Host, record: InstanceRecord, note: Note): Promise<InstanceRecord | undefined> {

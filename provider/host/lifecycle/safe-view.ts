@@ -1,7 +1,7 @@
 import type { InstanceView } from "../../protocol/view";
 import type { Host } from "../host";
 import { findRecord } from "../store/records";
-import { emptyView, lostView, viewOf } from "./view";
+import { emptyView, lostView, recordedState, viewOf } from "./view";
 
 /**
  * What a failed verb says of its instance, whatever can be seen of it; null when nothing of it is claimed or stored, or when what is
@@ -26,6 +26,8 @@ export async function safeView(host: Host, id: string, incarnation: string | und
         uuid: record.uuid,
         spec: record.spec,
         cleanup: record.cleanup,
+        cleanupPending: record.cleanup !== null || record.deleting || record.retained,
+        state: recordedState(record),
       },
       ...(claim && {
         devicePath: claim.devicePath,

@@ -24,8 +24,9 @@ export async function uninstallHost(host: Host): Promise<{ uninstalled: true }> 
   // A store without its id is a mismatch, but for one that was not made to its end; so a killed uninstall leaves that.
   if (host.storeId !== "") await replaceFile(host.files, MAKING_FILE, `${host.storeId}\n`);
   await unlinkIfThere(host.files, STORE_ID_FILE);
+  for (const folder of [STATE, RUN, PROGRAM]) await removeTree(host.files, folder);
+  await unlinkIfThere(host.files, MAKING_FILE);
   // The settings are the operator's; without any the folder goes too.
   await host.files.rmdir(SETTINGS).catch(() => {});
-  for (const folder of [STATE, RUN, PROGRAM]) await removeTree(host.files, folder);
   return { uninstalled: true };
 }

@@ -41,14 +41,22 @@ export async function viewOf(host: Host, record: InstanceRecord): Promise<Instan
 }
 
 function stateOf(record: InstanceRecord, { answer, reason }: Liveness): State {
-  if (record.deleting) return "deleting";
-  if (record.retained) return "retained";
-  if (record.phase !== "complete") return "creating";
+  if (isUnderWay(record)) return recordedState(record);
   if (answer === "ambiguous") {
     throw new VgpuError("liveness_ambiguous", `It cannot be told whether the VM of ${record.id} runs: ${reason}.`);
   }
   if (answer === "dead") return "stopped";
   return record.desired === "stopped" ? "stopping" : "running";
+}
+
+const isUnderWay = ({ deleting, retained, phase }: InstanceRecord) => deleting || retained || phase !== "complete";
+
+/** The state as far as the record tells it, for an instance that cannot be looked at. */
+export function recordedState({ deleting, retained, phase, claim }: InstanceRecord): State {
+  if (deleting) return "deleting";
+  if (retained) return "retained";
+  if (phase !== "complete") return "creating";
+  return claim ? "running" : "stopped";
 }
 
 async function observedType(host: Host, record: InstanceRecord): Promise<number> {

@@ -17,9 +17,10 @@ export async function take(
   const held = await host.locks.take(name, { verb: host.verb, instance }, waitMs);
   if (held) return held;
   const holder = await host.locks.holder(name);
-  const who = holder
-    ? `${holder.verb}${holder.instance && ` of ${holder.instance}`} (pid ${holder.pid}, since ${holder.since})`
-    : "another verb";
+  const who =
+    holder && holder.pid > 0
+      ? `${holder.verb}${holder.instance && ` of ${holder.instance}`} (pid ${holder.pid}, since ${holder.since})`
+      : "a verb, or a child of one that has ended,";
   throw new VgpuError("lock_timeout", `Lock ${name} was not free within ${waitMs / 1000} s: ${who} holds it.`, {
     details: { lock: name, holder },
   });

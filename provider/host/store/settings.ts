@@ -21,7 +21,9 @@ const settings = z.strictObject({
 export async function readSettings(files: Files): Promise<Settings> {
   const text = await readIfThere(files, CONFIG_FILE);
   if (text === undefined) return settings.parse({});
-  const read = settings.safeParse(parse(text));
+  const json = parse(text);
+  if (json === undefined) throw new VgpuError("host_not_ready", `${CONFIG_FILE} is not JSON.`);
+  const read = settings.safeParse(json);
   if (read.success) return read.data;
   const problems = read.error.issues.map((issue) => `${issue.path.join(".") || "the file"}: ${issue.message}`);
   throw new VgpuError("host_not_ready", `${CONFIG_FILE} is not valid: ${problems.join("; ")}.`);

@@ -1,7 +1,9 @@
 import { RUN } from "../../protocol/places";
 
 /** Folder of a VM's sockets, gone with the boot. */
-export const runFolder = (id: string) => `${RUN}/vm/${id}`;
+/** One folder for each VM of this boot, by instance. */
+export const RUN_FOLDERS = `${RUN}/vm`;
+export const runFolder = (id: string) => `${RUN_FOLDERS}/${id}`;
 export const monitorSocket = (id: string) => `${runFolder(id)}/qmp.sock`;
 /** How the VM's last process ended, written by its unit: systemd itself forgets it. */
 export const exitFile = (id: string) => `${runFolder(id)}/exit`;

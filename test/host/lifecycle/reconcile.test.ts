@@ -15,6 +15,7 @@ import {
   makeUnreadable,
   markOf,
   OTHER_TYPE,
+  pretendType,
   putMark,
   refuseWrites,
   seenOf,
@@ -225,6 +226,31 @@ test("K-10 a reset that fails is tried once a pass", async () => {
     says: new RegExp(`done a: released ${VF1}`),
     outcome: "",
   });
+});
+
+test("a device whose mark was removed is marked again while its VM has it open, and then given back like any other", async () => {
+  const sim = new Sim();
+  await create(sim, "a");
+  const mark = markOf(sim, VF1);
+  sim.disk.erase(`/run/vgpu/vf/${VF1}`);
+  expectRow(await reconcile(sim), { writes: [TYPED], says: "", outcome: "" });
+  expect(markOf(sim, VF1)).toEqual(mark);
+  expect((await run(sim, "delete", { instance: "a" })).code).toBe("");
+  expect([writes(sim), markOf(sim, VF1)]).toEqual([[TYPED, `${VF1} 0 ok`], undefined]);
+});
+
+test("a device without a mark stays so when its VM does not have it open, or it has another type", async () => {
+  for (const change of [
+    (sim: Sim) => vmOf(sim, "a").forEach((process) => void process.open.splice(0)),
+    (sim: Sim) => void pretendType(sim, VF1, String(OTHER_TYPE)),
+  ]) {
+    const sim = new Sim();
+    await create(sim, "a");
+    sim.disk.erase(`/run/vgpu/vf/${VF1}`);
+    change(sim);
+    expect((await reconcile(sim)).outcome).toBe("");
+    expect(markOf(sim, VF1)).toBeUndefined();
+  }
 });
 
 test("the process of a VM is recorded when the verb that started it was killed", async () => {

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { expectRow } from "../../row";
 import { claimOn, corruptRecord, putRecord } from "../../world/records";
-import { create, PROFILE, recordOf, run, spec, TYPE, writes } from "../../world/run";
+import { create, eraseRecord, PROFILE, recordOf, run, spec, TYPE, writes } from "../../world/run";
 import { Sim } from "../../world/sim-world";
 import {
   distinctWrites,
@@ -12,10 +12,13 @@ import {
   putMark,
   refuseWrites,
   seenOf,
+  told,
   VF1,
   VF2,
   VF3,
   VF4,
+  vfAt,
+  vmOf,
 } from "../../world/situation";
 
 /** The remainder of a failed create. */
@@ -200,3 +203,55 @@ test.each([
   expect((await create(sim, "one-more", { profile })).code).toBe("no_capacity");
   expect([writes(sim).length, recordOf(sim, "one-more")]).toEqual([count, undefined]);
 });
+
+test("list names what is left of an instance whose record is lost, and start says where to look", async () => {
+  const sim = new Sim();
+  await create(sim, "a");
+  eraseRecord(sim, "a");
+  const list = await run(sim, "list", {});
+  expect(list.value).toMatchObject({ instances: [{ instanceId: "a", state: "lost", vfAddress: VF1 }], broken: [] });
+  expect((await run(sim, "list", { owner: "org/a" })).value).toMatchObject({ instances: [] });
+  const start = await run(sim, "start", { instance: "a" });
+  expect([start.code, told(start)]).toEqual([
+    "not_found",
+    expect.stringMatching(/vgpu-host read a.*vgpu-host delete a/),
+  ]);
+});
+
+test("an instance whose device cannot be read is listed as what its record says", async () => {
+  const sim = new Sim();
+  await create(sim, "a");
+  makeUnreadable(sim, VF1);
+  const { value } = await run(sim, "list", {});
+  expect(value).toMatchObject({
+    instances: [{ instanceId: "a", state: "running", vfAddress: VF1, cleanupPending: false }],
+  });
+});
+
+test("an update that needs a restart leaves the VM running while a record cannot be read", async () => {
+  const sim = new Sim();
+  await create(sim, "a");
+  await create(sim, "b");
+  corruptRecord(sim, "b");
+  const before = recordOf(sim, "a");
+  const { incarnation = "", owner = "" } = before ?? {};
+  const changed = { instance: "a", incarnation, owner, spec: spec({ memoryMiB: 2048 }), adopt: false };
+  const outcome = await run(sim, "update", changed);
+  expect([outcome.code, told(outcome)]).toEqual(["inventory_ambiguous", expect.stringMatching(/record of b/)]);
+  expect([recordOf(sim, "a"), vmOf(sim, "a").length, writes(sim).length]).toEqual([before, 1, 2]);
+});
+
+test.each(["present", "attributes"] as const)(
+  "Q-05 a claimed function that has lost its %s is still told of",
+  async (what) => {
+    const sim = new Sim({ vfs: 2 });
+    await create(sim, "a");
+    vfAt(sim, VF1)[what] = false;
+    const { card } = await inspect(sim);
+    expect(card?.functions.map(({ vf, status, who }) => [vf, status, who])).toEqual([
+      [VF2, "free", ""],
+      [VF1, "unreadable", expect.stringMatching(/^claimed by a; the host does not show it/)],
+    ]);
+    expect(card?.counts).toMatchObject({ total: 2, unreadable: 1, used: 0 });
+  },
+);

@@ -259,7 +259,7 @@ test("Q-05 inspect says what a card still takes, and who is on it", async () => 
   const outcome = await run(sim, "inspect", {});
   expectRow(mdevSeen(sim, outcome), { writes: [`create ${CARD} ok`], record: before, says: "", outcome: "" });
   expect((outcome.value as { cards: unknown[] }).cards).toMatchObject([
-    { parent: CARD, functions: [{ vf: CARD, status: "free", who: "a" }], available: { [PROFILE]: 5 } },
+    { parent: CARD, functions: [{ vf: CARD, status: "claimed", who: "a" }], available: { [PROFILE]: 5 } },
   ]);
 });
 

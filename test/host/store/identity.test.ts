@@ -89,6 +89,7 @@ test("after an uninstall that was killed at any step, the host can be installed 
       if (actor.steps > at) sim.kill(actor);
     };
     ended = !(await run(sim, "uninstall", {}, actor)).killed;
+    if (ended) expect(sim.disk.has("/etc/vgpu")).toBe(false);
     const made = await within(sim, (host) => installHost(host, "", true));
     expect(await within(sim, (host) => readIdentity(host.files))).toEqual(made);
   }

@@ -82,7 +82,8 @@ function recordOf(index: number, { machineId, bootId, program }: Machine): Insta
       uptimeMs: 0,
       assignedAt: at,
     },
-    vmm: { unit: `vgpu-vm-${id}.service`, pid: 0, startTime: "", bootId, uuid },
+    // Complete, as a verb leaves it; while its unit has processes, nobody looks for this one.
+    vmm: { unit: `vgpu-vm-${id}.service`, pid: 1_000_000 + index, startTime: "1", bootId, uuid },
     desired: "running",
     deleting: false,
     retained: false,

@@ -47,6 +47,23 @@ requires(
     expect(journal.stdout).toContain("done vm-1: started");
   });
 
+  test("somebody removes /run/vgpu while VMs run: a pass marks their devices again, and each is given back in full", async () => {
+    await using host = await SimHost.start();
+    const program = await HostProgram.on(host);
+    await host.exec(["systemctl", "stop", "vgpu-reconcile.timer"]);
+    for (const id of ["vm-1", "vm-2"]) expect(await program.create(id)).toMatchObject({ ok: true });
+    const { marks } = await host.inventory();
+    await host.exec(["rm", "-rf", "/run/vgpu"]);
+    expect(await program.ask("reconcile", {})).toMatchObject({ ok: true, code: 0, value: { findings: [] } });
+    expect((await host.inventory()).marks).toEqual(marks);
+    expect(await program.ask("stop", { instance: "vm-1" })).toMatchObject({ ok: true, warnings: [] });
+    for (const id of ["vm-1", "vm-2"])
+      expect(await program.ask("delete", { instance: id })).toMatchObject({ ok: true });
+    const left = await host.inventory();
+    expect([new Set(Object.values(left.types)), left.marks]).toEqual([new Set([0]), {}]);
+    await host.assertSafe();
+  });
+
   test("a stop or restart of the reconcile unit takes no VM with it, and passes never run side by side", async () => {
     await using host = await SimHost.start();
     const program = await HostProgram.on(host);

@@ -4,9 +4,11 @@ import type { InstanceView } from "../../protocol/view";
 import type { Host } from "../host";
 import { instanceLock, take, under } from "../store/locks";
 import { stopVmm } from "../vmm/stop";
+import { textOf } from "../world/world";
 import { knownRecord } from "./known";
 import { powerOff } from "./power";
-import { viewOf } from "./view";
+import { safeView } from "./safe-view";
+import { emptyView, viewOf } from "./view";
 
 /** Stops an instance and gives its vGPU back. */
 export async function stopInstance(host: Host, id: string, incarnation: string | undefined): Promise<InstanceView> {
@@ -17,14 +19,23 @@ export async function stopInstance(host: Host, id: string, incarnation: string |
       return viewOf(host, record);
     }
     const stopped: InstanceRecord = { ...record, desired: "stopped", spec: { ...record.spec, running: false } };
-    try {
-      return await viewOf(host, await powerOff(host, stopped));
-    } catch (failure) {
+    const off = await powerOff(host, stopped).catch(async (failure: unknown) => {
       throw isVgpuError(failure) && failure.code === "store_failed"
         ? await stopUnrecorded(host, record, failure)
         : failure;
-    }
+    });
+    return viewAfter(host, off);
   });
+}
+
+/** The VM is down: that its device cannot be looked at now is a warning, as it is that the device could not be given back. */
+async function viewAfter(host: Host, record: InstanceRecord): Promise<InstanceView> {
+  try {
+    return await viewOf(host, record);
+  } catch (error) {
+    host.warn(textOf(error));
+    return (await safeView(host, record.id, undefined)) ?? emptyView(host, record.id);
+  }
 }
 
 /** A disk that takes no writes must not keep a VM running; its claim stands, and so does its device. */

@@ -52,11 +52,11 @@ function stateOf(record: InstanceRecord, { answer, reason }: Liveness): State {
 const isUnderWay = ({ deleting, retained, phase }: InstanceRecord) => deleting || retained || phase !== "complete";
 
 /** The state as far as the record tells it, for an instance that cannot be looked at. */
-export function recordedState({ deleting, retained, phase, claim }: InstanceRecord): State {
+export function recordedState({ deleting, retained, phase, claim, desired }: InstanceRecord): State {
   if (deleting) return "deleting";
   if (retained) return "retained";
   if (phase !== "complete") return "creating";
-  return claim ? "running" : "stopped";
+  return claim && desired === "running" ? "running" : "stopped";
 }
 
 async function observedType(host: Host, record: InstanceRecord): Promise<number> {

@@ -6,6 +6,7 @@ import { Sim } from "../../world/sim-world";
 import {
   distinctWrites,
   foreignTypes,
+  makeUnreadable,
   markOf,
   putMark,
   refuseWrites,
@@ -174,4 +175,18 @@ test("F-04 a failed boot forces in the same way", async () => {
     says: KILLED,
     outcome: ["vmm_failed", `SIGTERM ${unitOf("a")} 7`, `SIGKILL ${unitOf("a")} 30`, "write 0 30"],
   });
+});
+
+test("F-02 a stop whose device cannot be read is done, with warnings, and keeps the claim", async () => {
+  const sim = new Sim();
+  await create(sim, "a");
+  makeUnreadable(sim, VF1);
+  const outcome = await run(sim, "stop", { instance: "a" });
+  expectRow(seenOf(sim, outcome), {
+    writes: [`${VF1} ${TYPE} ok`],
+    record: { claim: { vf: VF1 }, vmm: null, desired: "stopped", cleanup: { code: "vgpu_cleanup_pending" } },
+    says: [/a is stopped, but its vGPU is not released/, /cannot be read/],
+    outcome: "",
+  });
+  expect(outcome.value).toMatchObject({ instance: { state: "stopped", vfAddress: VF1, cleanupPending: true } });
 });

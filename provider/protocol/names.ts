@@ -29,6 +29,9 @@ export const plainText = (max: number) =>
 /** Name of the transient unit that holds one VM. */
 export const unitName = (id: string) => `vgpu-vm-${id}.service`;
 
+/** The instance whose VM a unit of this name holds; undefined for every other unit. */
+export const instanceOfUnit = (name: string) => /^vgpu-vm-(.+)\.service$/.exec(name)?.[1];
+
 /** Name of an mdev, as sysfs writes it. */
 export const mdevUuid = z
   .string()

@@ -186,6 +186,7 @@ export class Sim {
       units: {
         facts: (name) => step(`unit ${name}`, () => kernel.facts(name)),
         members: (name) => step(`members ${name}`, () => kernel.members(name)),
+        names: () => step("units", () => [...kernel.units.keys()]),
         start: (unit, lock) => step(`start ${unit.name}`, () => this.ask(unit, lock as SimLock)),
         signal: (name, signal) =>
           step(`${signal} ${name}`, () => {

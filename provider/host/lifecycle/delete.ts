@@ -9,6 +9,7 @@ import { stopVmm } from "../vmm/stop";
 import { textOf } from "../world/world";
 import { releaseClaim, releaseHolding } from "./release";
 import { removeFiles } from "./remove";
+import { markBeforeEnd } from "./running";
 import { leftoversOf } from "./view";
 
 export interface Deleted {
@@ -40,6 +41,7 @@ export async function clearAway(host: Host, record: InstanceRecord): Promise<voi
   if (record.machineId !== host.machineId) return removeFiles(host, id);
   let current = await begin(host, record);
   try {
+    await markBeforeEnd(host, record);
     await stopVmm(host, { id, vmm: record.vmm, shutdownTimeoutMs: record.spec.shutdownTimeoutMs });
     current = await releaseClaim(host, current);
     await releaseMarked(host, id);
@@ -59,10 +61,10 @@ async function begin(host: Host, record: InstanceRecord): Promise<InstanceRecord
 }
 
 /** Ends and releases what is left of an instance whose record is gone; answers whether there was anything. */
-export async function clearLeftovers(host: Host, id: string): Promise<boolean> {
+export async function clearLeftovers(host: Host, id: string, shutdownTimeoutMs = 60_000): Promise<boolean> {
   try {
     const { unit, devices, files } = await leftoversOf(host, id);
-    await stopVmm(host, { id, vmm: null, shutdownTimeoutMs: 60_000 });
+    await stopVmm(host, { id, vmm: null, shutdownTimeoutMs });
     await releaseMarked(host, id);
     await removeFiles(host, id);
     return unit || files || devices.length > 0;

@@ -90,14 +90,14 @@ async function startingRecord(
 }
 
 /** A state that names an instance without a record wants it back: what is left of it goes first. A create must not end it. */
-async function requireNoLeftovers(host: Host, { verb, instance }: Asker, left: Leftovers): Promise<void> {
+async function requireNoLeftovers(host: Host, { verb, instance, spec }: Asker, left: Leftovers): Promise<void> {
   if (!left.unit && left.devices.length === 0) return;
   const what = [left.unit ? "its unit runs" : "", ...left.devices.map((device) => `${nameOf(device)} is marked for it`)]
     .filter((text) => text !== "")
     .join(", ");
   if (verb === "update") {
     host.warn(`The record of ${instance} is gone; what was left of it is ended and released first: ${what}.`);
-    await clearLeftovers(host, instance);
+    await clearLeftovers(host, instance, spec.shutdownTimeoutMs);
     return;
   }
   throw new VgpuError("vgpu_cleanup_pending", `Something of an earlier ${instance} is left on the host: ${what}.`, {

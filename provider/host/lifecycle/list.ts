@@ -1,3 +1,4 @@
+import { instanceOfUnit } from "../../protocol/names";
 import type { InstanceView } from "../../protocol/view";
 import type { Host } from "../host";
 import { listIfThere } from "../store/atomic";
@@ -36,9 +37,13 @@ export async function listInstances(
   return { instances, broken };
 }
 
-/** Instances of this boot that a mark or a folder of a VM's run names, whether they have a record or not. */
+/** Instances of this boot that a mark, a unit or a folder of a VM's run names, whether they have a record or not. */
 async function namedOnHost(host: Host): Promise<string[]> {
   const ids = new Set(await listIfThere(host.files, RUN_FOLDERS));
+  for (const name of await host.units.names()) {
+    const id = instanceOfUnit(name);
+    if (id) ids.add(id);
+  }
   try {
     for (const { instance } of await allMarked(host)) ids.add(instance);
   } catch (error) {

@@ -14,6 +14,7 @@ import { ownLiveness } from "./liveness";
 import type { Made } from "./made";
 import { isCurrent, releaseClaim, takeVf } from "./release";
 import { noteStop } from "./restart";
+import { markBeforeEnd } from "./running";
 
 /** Has the VM of an instance run, with a vGPU of its own. A claim that is left from before is used again or released first. */
 export async function powerOn(
@@ -54,6 +55,7 @@ export async function powerOff(host: Host, record: InstanceRecord): Promise<Inst
   const saved = await saveRecord(host, record);
   // When this verb is to start it again and is killed, reconcile must not take its end for the guest's wish.
   if (record.desired === "running") await noteStop(host, record.id);
+  await markBeforeEnd(host, record);
   await stopVmm(host, { id: record.id, vmm: record.vmm, shutdownTimeoutMs: record.spec.shutdownTimeoutMs });
   try {
     return await releaseClaim(host, { ...saved, cleanup: null });

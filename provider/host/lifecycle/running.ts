@@ -1,3 +1,4 @@
+import { unitName } from "../../protocol/names";
 import type { Claim, InstanceRecord } from "../../protocol/record";
 import { claimedDevice, deviceOf } from "../devices/frameworks";
 import { holds } from "../devices/handles";
@@ -6,6 +7,7 @@ import { under } from "../store/locks";
 import { writeMark } from "../store/marks";
 import { saveRecord } from "../store/records";
 import { blankVmm, identify } from "../vmm/boot";
+import { textOf } from "../world/world";
 import { isCurrent, takeVf } from "./release";
 
 /** Whether everything that should be written down of a VM that runs is there: its process, and whom its device was typed for. */
@@ -26,6 +28,22 @@ export async function completeRunning(host: Host, record: InstanceRecord): Promi
   if (!vmm || !holds(handles, vmm.pid)) return forgetCleanup(host, record);
   if (await isUnmarked(host, record, claim)) await markAgain(host, record, claim);
   await saveRecord(host, { ...record, vmm, cleanup: null });
+}
+
+/**
+ * Before a VM is ended: the mark of its device, if somebody removed it, is written again while a process of the VM's unit has the device
+ * open. Afterwards nothing would tell it from somebody else's. What cannot be told changes nothing.
+ */
+export async function markBeforeEnd(host: Host, record: InstanceRecord): Promise<void> {
+  const { id, claim } = record;
+  if (!claim || !(await isUnmarked(host, record, claim))) return;
+  try {
+    const pids = (await host.units.members(unitName(id)))?.pids ?? [];
+    const handles = await deviceOf(host, { instance: id, ...claimedDevice(claim) }).handles();
+    if (pids.some((pid) => holds(handles, pid))) await markAgain(host, record, claim);
+  } catch (error) {
+    host.warn(textOf(error));
+  }
 }
 
 /** A cleanup of which nothing is left: its VM came up after the verb had given up waiting, or it is down and holds no device. */

@@ -9,10 +9,11 @@ import { findRecords } from "../store/records";
 import { INSTALLED_UNITS, RECONCILE_SERVICE, RECONCILE_TIMER } from "../units/reconcile";
 import { UNIT_FOLDER } from "./install";
 
-/** Removes the program and its empty store; refused while any instance, readable or not, or any mark is there. */
+/** Removes the program and its empty store; refused while any instance, readable or not, any VM or any mark is there. */
 export async function uninstallHost(host: Host): Promise<{ uninstalled: true }> {
   const records = (await findRecords(host.files)).map((found) => found.id);
-  const left = [...records, ...(await markedVfs(host)), ...(await mdevMarks.names(host))];
+  const units = await host.units.names();
+  const left = [...new Set([...records, ...units, ...(await markedVfs(host)), ...(await mdevMarks.names(host))])];
   if (left.length > 0) {
     throw new VgpuError("vgpu_cleanup_pending", `The host still has ${left.join(", ")}.`, {
       hint: "Delete the instances named first.",

@@ -26,6 +26,15 @@ export const realUnits: Units = {
     }
   },
 
+  async names() {
+    try {
+      return fs.readdirSync(`/sys/fs/cgroup/${SLICE}`).filter((name) => name.endsWith(".service"));
+    } catch (error) {
+      if (isGone(error)) return [];
+      throw error;
+    }
+  },
+
   async start(unit, lock) {
     const properties = unit.properties.map((property) => `--property=${property}`);
     const args = ["--quiet", "--no-ask-password", `--unit=${unit.name}`, `--slice=${SLICE}`, ...properties, "--"];

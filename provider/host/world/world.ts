@@ -147,6 +147,8 @@ export type StartEnd =
 export interface Units {
   facts(name: string): Promise<UnitFacts>;
   members(name: string): Promise<Members | undefined>;
+  /** Names of the units of VMs that have a control group. */
+  names(): Promise<string[]>;
   /** Asks systemd to start the unit; the asking child inherits the lock until the unit is loaded or refused. */
   start(unit: TransientUnit, lock: Held): Promise<StartEnd>;
   /** Sends a signal to every process of the unit. */

@@ -350,3 +350,24 @@ test.each<[string, (sim: Sim) => void]>([
   expect(actor.trace.filter((step) => step.startsWith("probe /dev/vfio"))).toHaveLength(1);
   expect(writes(sim)).toEqual([]);
 });
+
+test.each(["stop", "delete"] as const)(
+  "%s gives a device back whose mark was removed while its VM runs",
+  async (verb) => {
+    const sim = new Sim();
+    await create(sim, "a");
+    sim.disk.erase(`/run/vgpu/vf/${VF1}`);
+    const { code, warnings } = await run(sim, verb, { instance: "a" });
+    expect([code, warnings, writes(sim)]).toEqual(["", [], [`${VF1} ${TYPE} ok`, `${VF1} 0 ok`]]);
+    expect(markOf(sim, VF1)).toBeUndefined();
+  },
+);
+
+test("a device without a mark is somebody else's once its VM has it open no more", async () => {
+  const sim = new Sim();
+  await create(sim, "a");
+  sim.disk.erase(`/run/vgpu/vf/${VF1}`);
+  for (const process of sim.kernel.processes.values()) if (process.unit === unitOf("a")) process.open.splice(0);
+  const { code, warnings } = await run(sim, "stop", { instance: "a" });
+  expect([code, warnings.join(), writes(sim)]).toEqual(["", expect.stringMatching(/foreign/), [`${VF1} ${TYPE} ok`]]);
+});

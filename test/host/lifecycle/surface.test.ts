@@ -255,3 +255,14 @@ test.each(["present", "attributes"] as const)(
     expect(card?.counts).toMatchObject({ total: 2, unreadable: 1, used: 0 });
   },
 );
+
+test("a VM whose record and mark are both gone is listed all the same, and keeps the host from being uninstalled", async () => {
+  const sim = new Sim();
+  await create(sim, "a");
+  eraseRecord(sim, "a");
+  for (const path of [`/run/vgpu/vf/${VF1}`, "/run/vgpu/vm/a"]) sim.disk.erase(path);
+  const list = await run(sim, "list", {});
+  expect(list.value).toMatchObject({ instances: [{ instanceId: "a", state: "lost" }] });
+  const uninstall = await run(sim, "uninstall", {});
+  expect([uninstall.code, told(uninstall)]).toEqual(["vgpu_cleanup_pending", expect.stringMatching(/vgpu-vm-a/)]);
+});

@@ -245,8 +245,14 @@ export const MUTATIONS = [
   one(
     "reconcile records a process before it has its device",
     "lifecycle/running.ts",
-    "if (!vmm || !holds(handles, vmm.pid)) return",
-    "if (!vmm) return",
+    "if (!(await hasOpen(host, record, claim, [vmm.pid]))) return",
+    "if (vmm.pid === 0) return",
+  ),
+  one(
+    "a device is marked again though its VM does not have it open",
+    "lifecycle/running.ts",
+    "if (await hasOpen(host, record, claim, pids)) await",
+    "if (pids.length >= 0) await",
   ),
   one(
     "reconcile does not record a process that runs",

@@ -12,12 +12,6 @@ export interface Handles {
   readonly unreadable: readonly string[];
 }
 
-const toldOf = (pid: number, path: string) => `pid ${pid} (${path})`;
-
-/** Whether this process is among those that have it open. */
-export const holds = ({ holders }: Handles, pid: number): boolean =>
-  holders.some((holder) => holder.startsWith(toldOf(pid, "").slice(0, -1)));
-
 /** One device to look for in open files. */
 export interface Subject {
   readonly name: string;
@@ -67,7 +61,7 @@ export async function scanSubjects(
     const those = (role: Target["role"]) =>
       known
         .filter((target) => target.role === role)
-        .flatMap(({ path, facts }) => holdersOf(facts).map((pid) => toldOf(pid, path)));
+        .flatMap(({ path, facts }) => holdersOf(facts).map((pid) => `pid ${pid} (${path})`));
     const missed = "unreadable" in seen ? [seen.unreadable] : [];
     found.set(name, { holders: those("holder"), writers: those("writer"), unreadable: [...missed, ...unreadable] });
   }
@@ -75,14 +69,14 @@ export async function scanSubjects(
 }
 
 /**
- * Looks through the open files of every task of every process, once. Threads are asked too: one may outlive the leader of its group
+ * Looks through the open files of every task of these processes, or of all, once. Threads are asked too: one may outlive the leader of its group
  * and keep the device. Names say nothing, only device and inode numbers do.
  */
-export async function lookAtOpenFiles(host: Host): Promise<OpenFiles> {
+export async function lookAtOpenFiles(host: Host, of?: readonly number[]): Promise<OpenFiles> {
   const pids = new Map<string, Set<number>>();
   const unreadable: string[] = [];
   const note = (key: string, pid: number) => pids.set(key, (pids.get(key) ?? new Set()).add(pid));
-  for (const pid of await host.processes.list()) {
+  for (const pid of of ?? (await host.processes.list())) {
     try {
       for (const tid of (await host.processes.tasks(pid)) ?? [])
         for (const open of (await host.processes.open(pid, tid)) ?? []) note(keyOf(open), pid);

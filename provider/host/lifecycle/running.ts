@@ -1,7 +1,7 @@
 import { unitName } from "../../protocol/names";
 import type { Claim, InstanceRecord } from "../../protocol/record";
 import { claimedDevice, deviceOf } from "../devices/frameworks";
-import { holds } from "../devices/handles";
+import { lookAtOpenFiles } from "../devices/handles";
 import type { Host } from "../host";
 import { under } from "../store/locks";
 import { writeMark } from "../store/marks";
@@ -22,28 +22,18 @@ export async function isComplete(host: Host, record: InstanceRecord): Promise<bo
  */
 export async function completeRunning(host: Host, record: InstanceRecord): Promise<void> {
   const { id, claim } = record;
-  if (!claim || (await isComplete(host, record))) return forgetCleanup(host, record);
-  const vmm = isIdentified(host, record) ? record.vmm : await identify(host, id, blankVmm(host, record));
-  const handles = await deviceOf(host, { instance: id, ...claimedDevice(claim) }).handles();
-  if (!vmm || !holds(handles, vmm.pid)) return forgetCleanup(host, record);
-  if (await isUnmarked(host, record, claim)) await markAgain(host, record, claim);
+  if (!claim) return forgetCleanup(host, record);
+  await markAgain(host, record, claim);
+  if (isIdentified(host, record)) return forgetCleanup(host, record);
+  const vmm = await identify(host, id, blankVmm(host, record));
+  if (!(await hasOpen(host, record, claim, [vmm.pid]))) return forgetCleanup(host, record);
   await saveRecord(host, { ...record, vmm, cleanup: null });
 }
 
-/**
- * Before a VM is ended: the mark of its device, if somebody removed it, is written again while a process of the VM's unit has the device
- * open. Afterwards nothing would tell it from somebody else's. What cannot be told changes nothing.
- */
+/** Before a VM is ended: afterwards nothing would tell a device without its mark from somebody else's. What cannot be told changes nothing. */
 export async function markBeforeEnd(host: Host, record: InstanceRecord): Promise<void> {
-  const { id, claim } = record;
-  if (!claim || !(await isUnmarked(host, record, claim))) return;
-  try {
-    const pids = (await host.units.members(unitName(id)))?.pids ?? [];
-    const handles = await deviceOf(host, { instance: id, ...claimedDevice(claim) }).handles();
-    if (pids.some((pid) => holds(handles, pid))) await markAgain(host, record, claim);
-  } catch (error) {
-    host.warn(textOf(error));
-  }
+  const { claim } = record;
+  if (claim) await markAgain(host, record, claim).catch((error: unknown) => host.warn(textOf(error)));
 }
 
 /** A cleanup of which nothing is left: its VM came up after the verb had given up waiting, or it is down and holds no device. */
@@ -63,11 +53,24 @@ async function isUnmarked(host: Host, { id, machineId }: InstanceRecord, claim: 
   return (await device.mark().catch(() => "unreadable")) === undefined;
 }
 
-/** The device has the claimed type and our VM has it open, so nobody else can have typed it since. */
-async function markAgain(host: Host, { id }: InstanceRecord, claim: Claim): Promise<void> {
+/**
+ * Writes the mark of a device again that somebody removed. It has the claimed type and a process of the VM's unit has it open, so nobody
+ * else can have typed it since; both are looked at under the device's lock.
+ */
+async function markAgain(host: Host, record: InstanceRecord, claim: Claim): Promise<void> {
+  if (!(await isUnmarked(host, record, claim))) return;
+  const { id } = record;
   const held = { instance: id, ...claimedDevice(claim) };
   await under(takeVf(host, held), async () => {
     const now = await deviceOf(host, held).now();
-    if (now.kind === "type" && now.typeId === claim.typeId) await writeMark(host, claim.vf, id, claim.typeId);
+    if (now.kind !== "type" || now.typeId !== claim.typeId || !(await isUnmarked(host, record, claim))) return;
+    const pids = (await host.units.members(unitName(id)))?.pids ?? [];
+    if (await hasOpen(host, record, claim, pids)) await writeMark(host, claim.vf, id, claim.typeId);
   });
+}
+
+/** Whether any of these processes has the claimed device open now. */
+async function hasOpen(host: Host, { id }: InstanceRecord, claim: Claim, pids: readonly number[]): Promise<boolean> {
+  const theirs: Host = { ...host, opened: () => lookAtOpenFiles(host, pids) };
+  return (await deviceOf(theirs, { instance: id, ...claimedDevice(claim) }).handles()).holders.length > 0;
 }

@@ -1,3 +1,4 @@
+import type { InstanceRecord } from "../../protocol/record";
 import type { InstanceView } from "../../protocol/view";
 import type { Host } from "../host";
 import { findRecord } from "../store/records";
@@ -16,32 +17,32 @@ export async function safeView(host: Host, id: string, incarnation: string | und
   try {
     return await viewOf(host, record);
   } catch {
-    const view = emptyView(host, id);
-    const { claim } = record;
-    return {
-      ...view,
-      ...{
-        ownerId: record.owner,
-        incarnation: record.incarnation,
-        uuid: record.uuid,
-        spec: record.spec,
-        cleanup: record.cleanup,
-        cleanupPending: record.cleanup !== null || record.deleting || record.retained,
-        state: recordedState(record),
-      },
-      ...(claim && {
-        devicePath: claim.devicePath,
-        vfAddress: claim.vf,
-        gpuAddress: claim.parent,
-        framework: claim.framework,
-        mdevUuid: claim.mdevUuid,
-      }),
-      ...(claim && {
-        typeId: claim.typeId,
-        claimedTypeId: claim.typeId,
-        profile: claim.profile,
-        hostBootId: claim.bootId,
-      }),
-    };
+    return recordedView(host, record);
   }
+}
+
+/** What the record alone says of an instance that cannot be looked at. */
+export function recordedView(host: Host, record: InstanceRecord): InstanceView {
+  const { claim } = record;
+  return {
+    ...emptyView(host, record.id),
+    ownerId: record.owner,
+    incarnation: record.incarnation,
+    uuid: record.uuid,
+    spec: record.spec,
+    cleanup: record.cleanup,
+    cleanupPending: record.cleanup !== null || record.deleting || record.retained,
+    state: recordedState(record),
+    ...(claim && {
+      devicePath: claim.devicePath,
+      vfAddress: claim.vf,
+      gpuAddress: claim.parent,
+      framework: claim.framework,
+      mdevUuid: claim.mdevUuid,
+      typeId: claim.typeId,
+      claimedTypeId: claim.typeId,
+      profile: claim.profile,
+      hostBootId: claim.bootId,
+    }),
+  };
 }

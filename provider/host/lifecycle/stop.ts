@@ -7,8 +7,8 @@ import { stopVmm } from "../vmm/stop";
 import { textOf } from "../world/world";
 import { knownRecord } from "./known";
 import { powerOff } from "./power";
-import { safeView } from "./safe-view";
-import { emptyView, viewOf } from "./view";
+import { recordedView } from "./safe-view";
+import { viewOf } from "./view";
 
 /** Stops an instance and gives its vGPU back. */
 export async function stopInstance(host: Host, id: string, incarnation: string | undefined): Promise<InstanceView> {
@@ -34,7 +34,7 @@ async function viewAfter(host: Host, record: InstanceRecord): Promise<InstanceVi
     return await viewOf(host, record);
   } catch (error) {
     host.warn(textOf(error));
-    return (await safeView(host, record.id, undefined)) ?? emptyView(host, record.id);
+    return recordedView(host, record);
   }
 }
 

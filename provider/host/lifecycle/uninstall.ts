@@ -13,7 +13,7 @@ import { UNIT_FOLDER } from "./install";
 export async function uninstallHost(host: Host): Promise<{ uninstalled: true }> {
   const records = (await findRecords(host.files)).map((found) => found.id);
   const units = await host.units.names();
-  const left = [...new Set([...records, ...units, ...(await markedVfs(host)), ...(await mdevMarks.names(host))])];
+  const left = [...records, ...units, ...(await markedVfs(host)), ...(await mdevMarks.names(host))];
   if (left.length > 0) {
     throw new VgpuError("vgpu_cleanup_pending", `The host still has ${left.join(", ")}.`, {
       hint: "Delete the instances named first.",

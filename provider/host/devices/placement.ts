@@ -11,10 +11,14 @@ export interface Standing {
   readonly heldBack: string | undefined;
   readonly failures: number;
   readonly quarantined: boolean;
-  /** Where it carries several mdevs: whose they are, and the profiles of claims whose mdev is not made yet. */
+  /** Where it carries several mdevs: whose they are, those of nobody's record, and the profiles of claims whose mdev is not made yet. */
   readonly carries?: readonly string[];
+  readonly foreign?: readonly string[];
   readonly promised?: readonly string[];
 }
+
+/** Everybody who has an mdev on a function that carries several. */
+export const onIt = ({ carries = [], foreign = [] }: Partial<Standing> = {}): string[] => [...carries, ...foreign];
 
 export interface Wish {
   readonly profile: string;

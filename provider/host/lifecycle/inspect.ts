@@ -1,7 +1,7 @@
 import { framebufferMiB } from "../devices/catalogue";
 import { type Card, offersOf, type VirtualFunction } from "../devices/discovery";
 import { scanHandles, useOf } from "../devices/handles";
-import { type Candidate, candidates, roomOn, type Standing } from "../devices/placement";
+import { type Candidate, candidates, onIt, roomOn, type Standing } from "../devices/placement";
 import type { Host } from "../host";
 import { type Broken, findRecords, sortRecords } from "../store/records";
 import { frameworkOf } from "./detect";
@@ -167,10 +167,8 @@ function statusOf(
     const causes = health.get(address)?.failures.map(({ instance, reason }) => `${instance}: ${reason}`) ?? [];
     return { status: "quarantined", who: causes.join("; ") };
   }
-  if (typeId === 0 && at?.carries?.length) {
-    const isForeign = at.carries.every((one) => one.startsWith("mdev "));
-    return { status: isForeign ? "foreign" : "claimed", who: at.carries.join(", ") };
-  }
+  const who = onIt(at).join(", ");
+  if (typeId === 0 && who) return { status: at?.carries?.length ? "claimed" : "foreign", who };
   if (typeId === 0) return { status: "free", who: at?.heldBack ?? "" };
   if (at?.markedFor === undefined) return { status: "foreign", who: `type ${typeId} was not set by us` };
   return { status: "dirty", who: at.heldBack ?? `left by ${at.markedFor}` };

@@ -70,7 +70,8 @@ function onPhysical({ address, mdevs = [] }: VirtualFunction, claims: readonly C
     claimedBy: undefined,
     markedFor: undefined,
     heldBack: undefined,
-    carries: [...here.map(({ id }) => id), ...foreign],
+    carries: here.map(({ id }) => id),
+    foreign,
     promised,
   };
 }

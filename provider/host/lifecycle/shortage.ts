@@ -1,6 +1,6 @@
 import { VgpuError } from "../../protocol/errors";
 import { type Card, offersOf } from "../devices/discovery";
-import { profileOn, type Wish } from "../devices/placement";
+import { onIt, profileOn, type Wish } from "../devices/placement";
 import type { Failure } from "./framework";
 import type { Stock } from "./stock";
 
@@ -87,7 +87,8 @@ export function nothingFree(wish: Wish, shortage: Shortage): VgpuError {
 
 function useOf(address: string, typeId: number, { standing }: Shortage): string | undefined {
   const at = standing.get(address);
-  if (at?.carries?.length) return `${address}: ${at.carries.join(", ")}`;
+  const who = onIt(at).join(", ");
+  if (who) return `${address}: ${who}`;
   if (at?.claimedBy !== undefined) return `${address}: ${at.claimedBy}`;
   if (at?.quarantined) return `${address}: quarantined`;
   if (typeId !== 0 && at?.markedFor === undefined) return `${address}: foreign (type ${typeId})`;

@@ -2,7 +2,9 @@ import { defineConfig } from "vitest/config";
 
 /** Tests that start whole hosts, engines or virtual machines: two at a time, with time for it. */
 const heavy = [
-  ...["simhost", "hosted", "e2e", "sweep", "guest", "kernel", "model"].map((folder) => `test/${folder}/**/*.test.ts`),
+  ...["simhost", "device-model", "integration/hosted", "integration/guest", "e2e", "crash", "spin"].map(
+    (folder) => `test/${folder}/**/*.test.ts`,
+  ),
   "test/**/engine.test.ts",
 ];
 

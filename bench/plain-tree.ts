@@ -1,6 +1,6 @@
 import type { InstanceRecord } from "../provider/protocol/record";
-import { CARD_MODELS } from "../test/simhost/model/catalogue";
-import { functionAddress } from "../test/simhost/model/pci";
+import { CARD_MODELS } from "../test/device-model/catalogue";
+import { functionAddress } from "../test/device-model/pci";
 import { SPEC } from "./warm-host";
 
 const PER_CARD = 32;

@@ -2,7 +2,7 @@ import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { rmSync } from "node:fs";
 import { delimiter, dirname, join } from "node:path";
-import { prepared } from "../test/prepared";
+import { prepared } from "../test/support/setup-info";
 import { temporaryFolder } from "./temporary";
 
 /** A request that the whole program is loaded for, and that it refuses at once. */

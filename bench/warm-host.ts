@@ -4,15 +4,15 @@ import { rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { Spec } from "../provider/protocol/spec";
 import type { Connection } from "../provider/ssh/connection";
-import type { Target } from "../provider/ssh/hop";
 import { pinnedPolicy } from "../provider/ssh/host-key";
 import { Pool } from "../provider/ssh/pool";
 import { load, type Program } from "../provider/ssh/program";
 import { type Ask, runVerb } from "../provider/ssh/run";
+import type { Target } from "../provider/ssh/target";
 import { uploadProgram } from "../provider/ssh/upload";
-import { prepared } from "../test/prepared";
 import type { StartOptions } from "../test/simhost/options";
 import { type SimHost, SimHost as Simulated } from "../test/simhost/simhost";
+import { prepared } from "../test/support/setup-info";
 import { temporaryFolder } from "./temporary";
 
 /** What every VM of the bench is: as little as can be, without a disk. */

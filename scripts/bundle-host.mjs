@@ -32,7 +32,7 @@ const bundle = (from, to, more) =>
     logLevel: "warning",
     ...more,
   });
-await bundle("provider/host/start.ts", "vgpu-host.cjs", { target: "node8", banner: { js: nodeCheck } });
+await bundle("provider/host/compile-cache.ts", "vgpu-host.cjs", { target: "node8", banner: { js: nodeCheck } });
 // A function that the starter calls: wrapping the text there would copy it at each start.
 await bundle("provider/host/main.ts", "program.cjs", {
   charset: "ascii",

@@ -1,6 +1,6 @@
 #!/bin/sh
 # `npm test`: set-up, lint and types, every test, and a look whether anything was left behind. Arguments go to the test
-# runner: `npm test -- test/ssh`. The last line is "N passed, N failed".
+# runner: `npm test -- test/integration/ssh`. The last line is "N passed, N failed".
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 . "$root/scripts/places.sh"

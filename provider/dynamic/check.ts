@@ -2,7 +2,7 @@ import { stat } from "node:fs/promises";
 import { KeyProblem, readPrivateKey } from "../ssh/keys";
 import { fileSha256 } from "../ssh/upload";
 import { withDefaults } from "./inputs";
-import { containsUnknown, type Problem, problemsOf } from "./problems";
+import { containsUnknown, type Problem, problemsOf } from "./validation";
 
 export interface Checked {
   readonly inputs: Record<string, unknown>;

@@ -1,16 +1,16 @@
 import { randomUUID } from "node:crypto";
 import { isVgpuError, VgpuError } from "../protocol/errors";
 import { instanceValue, type Result } from "../protocol/messages";
-import { callVerb } from "./call";
+import { callVerb } from "./ask-host";
 import { imageFile } from "./check";
 import { KeptError } from "./failure";
-import { pulumiId } from "./identity";
 import { type FullInputs, withDefaults } from "./inputs";
 import { logOf } from "./log";
 import { observed, plain, unanswered } from "./outputs";
+import { pulumiId } from "./pulumi-id";
+import { targetOf } from "./resolve-connection";
 import { settings } from "./settings";
-import { targetOf } from "./target";
-import { wantedSpec } from "./wanted";
+import { wantedSpec } from "./to-spec";
 
 /**
  * Makes an instance. After the request was sent every failure keeps the resource in state, unless the host says that

@@ -1,11 +1,11 @@
 import { fromShape, VgpuError } from "../protocol/errors";
 import { deleteValue } from "../protocol/messages";
-import { callVerb } from "./call";
+import { callVerb } from "./ask-host";
 import { type ConnectionInputs, withDefaults } from "./inputs";
 import { logOf } from "./log";
+import { targetOf } from "./resolve-connection";
 import { settings } from "./settings";
 import { fromState } from "./state";
-import { targetOf } from "./target";
 
 /** Deletes an instance. Anything but the host's word that it is deleted is a failure, and the resource stays in state. */
 export async function deleteInstance(id: string, props: Record<string, unknown>): Promise<void> {

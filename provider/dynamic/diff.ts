@@ -1,10 +1,10 @@
 import { isDeepStrictEqual } from "node:util";
 import { driftOf } from "./drift";
-import { EFFECTS, type InputName } from "./effects";
+import { EFFECTS, type InputName } from "./input-changes";
 import { type FullInputs, withDefaults } from "./inputs";
 import type { Observed } from "./outputs";
-import { containsUnknown } from "./problems";
-import { wantedSpec } from "./wanted";
+import { wantedSpec } from "./to-spec";
+import { containsUnknown } from "./validation";
 
 export interface Difference {
   readonly changes: boolean;

@@ -1,5 +1,5 @@
 import { describe, type ErrorShape, toShape } from "../protocol/errors";
-import { printable } from "../ssh/printable";
+import { printable } from "../protocol/printable";
 import { plain } from "./outputs";
 
 const LONGEST = 4000;

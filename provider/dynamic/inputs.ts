@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { instanceId, pciAddress, plainText } from "../protocol/names";
-import { duration, memory } from "../protocol/quantity";
 import { restartPolicy } from "../protocol/spec";
+import { duration, memory } from "../protocol/units";
 import { ACCEPT_ANY, pinnedPolicy } from "../ssh/host-key";
 
 /** What the engine sends for a value that is not known yet, at any depth. */

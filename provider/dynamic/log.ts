@@ -1,4 +1,4 @@
-import { printable } from "../ssh/printable";
+import { printable } from "../protocol/printable";
 
 /** Lines to the user. They carry the resource's name, which the engine's own prefix does not. */
 export interface Log {

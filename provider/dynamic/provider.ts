@@ -3,12 +3,12 @@ import { createInstance } from "./create";
 import { deleteInstance } from "./delete";
 import { type Difference, differenceOf } from "./diff";
 import { guarded } from "./failure";
-import { instanceOf } from "./identity";
 import { logOf } from "./log";
-import { forEngine, type Problem } from "./problems";
+import { instanceOf } from "./pulumi-id";
 import { readInstance } from "./read";
 import { configure as keep, type StackConfig } from "./settings";
 import { updateInstance } from "./update";
+import { forEngine, type Problem } from "./validation";
 
 // What the stub in every state calls, by these names and with these arguments: permanent. A state written by an older
 // release runs this code, so each method works with fewer properties than today's.

@@ -1,13 +1,13 @@
 import { fromShape, VgpuError } from "../protocol/errors";
 import { readValue } from "../protocol/messages";
-import { callVerb } from "./call";
-import { instanceOf } from "./identity";
+import { callVerb } from "./ask-host";
 import { type ConnectionInputs, withDefaults } from "./inputs";
 import { logOf } from "./log";
 import { observed, plain } from "./outputs";
+import { instanceOf } from "./pulumi-id";
+import { targetOf } from "./resolve-connection";
 import { settings } from "./settings";
 import { fromState } from "./state";
-import { targetOf } from "./target";
 
 /**
  * What is true of an instance. Without an id the engine drops the resource, so that is answered only when the host says

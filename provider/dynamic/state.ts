@@ -1,4 +1,4 @@
-import { instanceOf } from "./identity";
+import { instanceOf } from "./pulumi-id";
 
 /** What a state says of an instance; states of older releases may lack the newer parts. */
 export interface Remembered {

@@ -1,16 +1,16 @@
 import { randomUUID } from "node:crypto";
 import { fromShape, isVgpuError, VgpuError } from "../protocol/errors";
 import { instanceValue } from "../protocol/messages";
-import { callVerb } from "./call";
+import { callVerb } from "./ask-host";
 import { imageFile } from "./check";
 import { KeptError } from "./failure";
 import { type ConnectionInputs, type FullInputs, withDefaults } from "./inputs";
 import { logOf } from "./log";
 import { type Observed, observed, plain, unanswered } from "./outputs";
+import { targetOf } from "./resolve-connection";
 import { settings } from "./settings";
 import { fromState } from "./state";
-import { targetOf } from "./target";
-import { wantedSpec } from "./wanted";
+import { wantedSpec } from "./to-spec";
 
 /**
  * Makes an instance what the inputs want, from whatever state it is in. A failure after the request was sent is answered

@@ -3,18 +3,18 @@ import { config } from "zod/mini";
 import { toShape, VgpuError } from "../protocol/errors";
 import { EXIT, type Request, type Result } from "../protocol/messages";
 import { PROTOCOL } from "../protocol/names";
-import type { Host } from "./host";
-import type { Report } from "./lifecycle/findings";
-import { installHost } from "./lifecycle/install";
-import { safeView } from "./lifecycle/safe-view";
-import { stopUnit } from "./lifecycle/unit-stop";
-import { people } from "./people";
-import { reconcilePass } from "./reconcile";
+import type { Report } from "../protocol/report";
+import { people } from "./cli";
+import type { Host } from "./context";
+import { safeView } from "./instance/safe-view";
+import { reconcilePass } from "./reconcile-unit";
+import { ignoreLostRequester, receive, send } from "./stdio";
 import { type Identity, isBeingMade, readIdentity, readMachineId } from "./store/identity";
 import { readSettings } from "./store/settings";
+import { realWorld } from "./system/real";
 import { runVerb, SAFE_ON_ANOTHER_MACHINE } from "./verbs";
-import { ignoreLostRequester, receive, send } from "./wire";
-import { realWorld } from "./world/real";
+import { installHost } from "./verbs/install";
+import { stopUnit } from "./verbs/unit-stop";
 
 // Compiling a parser for each schema does not pay for a program that reads a few texts and ends.
 config({ jitless: true });

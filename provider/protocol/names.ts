@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import "./words";
+import "./zod-locale";
 
 /** Version of requests and replies that this build speaks. */
 export const PROTOCOL = 1;

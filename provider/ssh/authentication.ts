@@ -1,8 +1,8 @@
 import { readFile } from "node:fs/promises";
 import type { AnyAuthMethod } from "ssh2";
 import { VgpuError } from "../protocol/errors";
-import type { Credential, Hop } from "./hop";
 import { KeyProblem, readPrivateKey } from "./keys";
+import type { Credential, Hop } from "./target";
 
 /** What one connection offers to the server, all of it from one source. */
 export interface Offer {

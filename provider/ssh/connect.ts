@@ -4,7 +4,7 @@ import { offerOf } from "./authentication";
 import { Connection } from "./connection";
 import { type Dialled, dial } from "./dial";
 import { DialFailure, phaseError } from "./failure";
-import { type Hop, hopName, lastHop, type Target } from "./hop";
+import { type Hop, hopName, lastHop, type Target } from "./target";
 
 const FIRST_WAIT_MS = 400;
 const LONGEST_WAIT_MS = 15_000;

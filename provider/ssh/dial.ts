@@ -1,11 +1,11 @@
 import { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { Client } from "ssh2";
+import { printable } from "../protocol/printable";
 import type { Offer } from "./authentication";
 import { DialFailure, type Phase, phaseError } from "./failure";
-import type { Hop } from "./hop";
 import { hostKeyAlgorithms, judgeHostKey, keyType } from "./host-key";
-import { printable } from "./printable";
+import type { Hop } from "./target";
 
 /** A client that has authenticated, and what must be destroyed with it. */
 export interface Dialled {

@@ -1,5 +1,5 @@
 import { type ErrorCode, VgpuError } from "../protocol/errors";
-import { type Hop, hopName } from "./hop";
+import { type Hop, hopName } from "./target";
 
 /** Where on the way to a running verb something failed. */
 export type Phase = "resolve" | "connect" | "handshake" | "host key" | "authenticate" | "open channel" | "run";

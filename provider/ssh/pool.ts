@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { connect } from "./connect";
 import type { Connection } from "./connection";
-import type { Target } from "./hop";
+import type { Target } from "./target";
 
 /** An idle connection is closed after this time. */
 const IDLE_MS = 60_000;

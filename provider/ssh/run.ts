@@ -1,10 +1,10 @@
 import { VgpuError } from "../protocol/errors";
 import { EXIT, PING, PING_EVERY_MS, type Request, type Result, reply } from "../protocol/messages";
 import { PROTOCOL } from "../protocol/names";
-import { VERSIONS } from "../protocol/places";
+import { VERSIONS } from "../protocol/paths";
+import { printable } from "../protocol/printable";
 import type { Connection } from "./connection";
-import { printable } from "./printable";
-import { type Ending, startScript } from "./script";
+import { type Ending, startScript } from "./remote-script";
 
 /** A verb says something every few seconds; after this time without a word it is given up. */
 const SILENCE_MS = 120_000;

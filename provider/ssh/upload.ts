@@ -5,11 +5,11 @@ import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { VgpuError } from "../protocol/errors";
 import { PING_EVERY_MS } from "../protocol/messages";
-import { IMAGES, STORE_FILE, VERSIONS } from "../protocol/places";
+import { IMAGES, STORE_FILE, VERSIONS } from "../protocol/paths";
+import { printable } from "../protocol/printable";
 import type { Connection } from "./connection";
-import { printable } from "./printable";
 import type { Program } from "./program";
-import { startScript } from "./script";
+import { startScript } from "./remote-script";
 
 /** Exit code of the scripts below for content that does not have its hash. */
 const WRONG_HASH = 65;

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { prepared } from "../prepared";
-import { requires } from "../requirements";
 import { SimHost } from "../simhost/simhost";
+import { requires } from "../support/requirements";
+import { prepared } from "../support/setup-info";
 import { programFor } from "./program";
 import { Project } from "./project";
 

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { requires } from "../requirements";
 import { SimHost } from "../simhost/simhost";
+import { requires } from "../support/requirements";
 import { descendants } from "./processes";
 import { programFor } from "./program";
 import { Project } from "./project";

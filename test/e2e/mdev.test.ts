@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { requires } from "../requirements";
 import { SimHost } from "../simhost/simhost";
+import { requires } from "../support/requirements";
 import { programFor } from "./program";
 import { Project } from "./project";
 

@@ -1,7 +1,7 @@
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
-import { prepared } from "../prepared";
+import { prepared } from "../support/setup-info";
 
 export interface CommandEnd {
   readonly code: number;

@@ -11,14 +11,14 @@ const CREATE =
   "  const end = await host.driver.write(createFile(vf, typeId), uuid, lock, host.settings.writeDeadlineMs);\n";
 
 export const MDEV_MUTATIONS = [
-  one("mark after create", "lifecycle/mdev.ts", `${MARK}${CREATE}`, `${CREATE}${MARK}`),
+  one("mark after create", "devices/mdev/assign.ts", `${MARK}${CREATE}`, `${CREATE}${MARK}`),
   one(
     "trust errno when making",
-    "lifecycle/mdev.ts",
+    "devices/mdev/assign.ts",
     'if (after.kind === "type" && after.typeId === typeId) return',
     "if (end.errno === undefined) return",
   ),
-  one("mark of a refused create kept", "lifecycle/mdev.ts", "  await mdevMarks.remove(host, uuid, id);\n", ""),
+  one("mark of a refused create kept", "devices/mdev/assign.ts", "  await mdevMarks.remove(host, uuid, id);\n", ""),
   one(
     "trust errno when removing",
     "devices/mdev/device.ts",
@@ -58,22 +58,17 @@ export const MDEV_MUTATIONS = [
   ),
   one(
     "young orphans are swept",
-    "lifecycle/sweep.ts",
+    "claims/sweep.ts",
     "if (made && (await isRecent(host, made)))",
     "if (made && made.uptimeMs < 0)",
   ),
   one(
     "orphans on somebody else's device are swept",
-    "lifecycle/sweep.ts",
+    "claims/sweep.ts",
     "if (there && there.device !== mark.vf)",
     'if (there && there.device === "")',
   ),
-  one(
-    "foreign ones are not told",
-    "lifecycle/sweep.ts",
-    "if (!mark) note(`mdev ${uuid}",
-    "if (mark) note(`mdev ${uuid}",
-  ),
+  one("foreign ones are not told", "claims/sweep.ts", "if (!mark) note(`mdev ${uuid}", "if (mark) note(`mdev ${uuid}"),
   one(
     "a bus that cannot be listed is none",
     "devices/mdev/discovery.ts",

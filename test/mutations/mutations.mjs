@@ -8,37 +8,37 @@ const edit = (file, find, replace) => ({ file: `provider/host/${file}`, find, re
 const one = (name, file, find, replace, first) => ({ name, edits: [edit(file, find, replace)], first });
 
 // Where a fault is looked for first, when the histories do not come by it.
-const INSTALL = ["test/sweep/install.test.ts"];
-const INTERLEAVE = ["test/sweep/interleave.test.ts"];
-const power = (scenario) => ["test/sweep/power.test.ts", "-t", scenario];
+const INSTALL = ["test/crash/install.test.ts"];
+const INTERLEAVE = ["test/crash/interleave.test.ts"];
+const power = (scenario) => ["test/crash/power.test.ts", "-t", scenario];
 
-const VENDOR = "lifecycle/vendor-vfio.ts";
+const VENDOR = "devices/vendor-vfio/assign.ts";
 
 export const MUTATIONS = [
   one(
     "skip the guard",
-    "lifecycle/release.ts",
+    "claims/release.ts",
     "device.reused ? await othersVerdict(host, holding.vf, instance) : undefined",
     "undefined as { act: string; warning: string } | undefined",
   ),
   one("ignore unreadable records", "store/records.ts", "if (broken.length > 0) {", "if (broken.length > 1e9) {"),
   one(
     "reconcile ignores unreadable records",
-    "lifecycle/reconcile.ts",
+    "verbs/reconcile.ts",
     "broken.length === 0 && cards !== undefined",
     "cards !== undefined",
   ),
-  one("release before exit", "lifecycle/release.ts", 'if (own.answer !== "dead") {', 'if (own.answer === "never") {'),
+  one("release before exit", "claims/release.ts", 'if (own.answer !== "dead") {', 'if (own.answer === "never") {'),
   {
     name: "save after write",
     edits: [
       edit(
-        "lifecycle/allocate.ts",
+        "claims/allocate.ts",
         "await saveRecord(host, { ...record, phase: atLeastClaimed(record), claim, vmm: null })",
         "{ ...record, phase: atLeastClaimed(record), claim, vmm: null }",
       ),
       edit(
-        "lifecycle/allocate.ts",
+        "claims/allocate.ts",
         "if (end.done) return chosen.record",
         "if (end.done) return saveRecord(host, chosen.record)",
       ),
@@ -46,7 +46,7 @@ export const MUTATIONS = [
   },
   one(
     "trust errno when clearing",
-    "devices/clear.ts",
+    "devices/vendor-vfio/clear.ts",
     'if (after.kind === "type" && after.typeId === 0) return',
     "if (end.errno === undefined) return",
   ),
@@ -58,7 +58,7 @@ export const MUTATIONS = [
   ),
   one(
     "no read-back of 0",
-    "devices/clear.ts",
+    "devices/vendor-vfio/clear.ts",
     'if (after.kind === "type" && after.typeId === 0) return',
     "if (after) return",
   ),
@@ -68,36 +68,26 @@ export const MUTATIONS = [
     'if (!isOthers && after.kind === "type" && after.typeId === typeId) return',
     "if (after) return",
   ),
-  one(
-    "pid without start time",
-    "lifecycle/liveness.ts",
-    'if (leader.startTime !== vmm.startTime) return "not ours";',
-    "",
-  ),
-  one(
-    "leader only, in liveness",
-    "lifecycle/liveness.ts",
-    "of (await host.processes.tasks(vmm.pid)) ?? []",
-    "of [vmm.pid]",
-  ),
+  one("pid without start time", "vmm/liveness.ts", 'if (leader.startTime !== vmm.startTime) return "not ours";', ""),
+  one("leader only, in liveness", "vmm/liveness.ts", "of (await host.processes.tasks(vmm.pid)) ?? []", "of [vmm.pid]"),
   one("leader only, among handles", "devices/handles.ts", "of (await host.processes.tasks(pid)) ?? []", "of [pid]"),
   one(
     "prefix match of claims",
-    "lifecycle/release.ts",
+    "claims/release.ts",
     "if (id === instance || claim?.vf !== vf ||",
     "if (id === instance || claim?.vf.slice(0, 10) !== vf.slice(0, 10) ||",
   ),
   one(
     "forget the folder's fsync",
-    "store/atomic.ts",
+    "store/files.ts",
     "    await files.rename(part, path);\n    await files.sync(dirname(path));",
     "    await files.rename(part, path);",
   ),
-  one("forget the file's fsync", "store/atomic.ts", "    await files.sync(part);\n", ""),
-  one("forget the fsync of a new folder's parent", "store/atomic.ts", "  await files.sync(dirname(path));\n}", "}"),
+  one("forget the file's fsync", "store/files.ts", "    await files.sync(part);\n", ""),
+  one("forget the fsync of a new folder's parent", "store/files.ts", "  await files.sync(dirname(path));\n}", "}"),
   one(
     "forget the fsync of a parent when the folder is there",
-    "store/atomic.ts",
+    "store/files.ts",
     '    if (errno(error) !== "EEXIST") throw',
     '    if (errno(error) === "EEXIST") return;\n    throw',
   ),
@@ -131,32 +121,32 @@ export const MUTATIONS = [
   ),
   one(
     "forget the fsync of the current version",
-    "lifecycle/install.ts",
+    "verbs/install.ts",
     "    await files.rename(part, link);\n    await files.sync(PROGRAM);",
     "    await files.rename(part, link);",
     INSTALL,
   ),
   one(
     "no boot id in release",
-    "lifecycle/release.ts",
+    "claims/release.ts",
     "return claim.bootId === host.bootId && machineId === host.machineId;",
     "return machineId === host.machineId;",
   ),
   one(
     "no type match in release",
-    "lifecycle/release.ts",
+    "claims/release.ts",
     "if (now.typeId !== typeId) return",
     "if (now.typeId === -1) return",
   ),
   one(
     "no mark match in release",
-    "lifecycle/release.ts",
+    "claims/release.ts",
     "if (mark?.instance !== instance || mark.typeId !== typeId)",
     "if (mark?.typeId === -1)",
   ),
   one(
     "host lock too short",
-    "lifecycle/allocate.ts",
+    "claims/allocate.ts",
     "await under(take(host, HOST_LOCK, record.id), () => choose(host, current, search))",
     "await under(take(host, HOST_LOCK, record.id), async () => {}).then(() => choose(host, current, search))",
     INTERLEAVE,
@@ -174,7 +164,7 @@ export const MUTATIONS = [
   },
   one(
     "claim dropped before its mark",
-    "lifecycle/release.ts",
+    "claims/release.ts",
     "        await deviceOf(host, holding).unmark(instance);\n        return forget();",
     "        const forgotten = await forget();\n        await deviceOf(host, holding).unmark(instance);\n        return forgotten;",
   ),
@@ -182,25 +172,25 @@ export const MUTATIONS = [
   one("mark of a dead write kept", VENDOR, "  await removeMark(host, vf, record.id);\n", ""),
   one(
     "others' marks do not hold back",
-    "lifecycle/stock.ts",
+    "claims/standing.ts",
     'return liveness.answer === "dead" ? undefined :',
     "return liveness ? undefined :",
   ),
   one(
     "old incarnation accepted by delete",
-    "lifecycle/delete.ts",
+    "verbs/delete.ts",
     "incarnation !== undefined && record.incarnation !== incarnation",
     'incarnation === ""',
   ),
   one(
     "old incarnation accepted by start and stop",
-    "lifecycle/known.ts",
+    "instance/require.ts",
     "if (meant === undefined || meant === incarnation) return;",
     'if (meant !== "") return;',
   ),
   one(
     "old incarnation accepted by update",
-    "lifecycle/admission.ts",
+    "instance/admission.ts",
     'if (asker.verb === "update" && !same && !asker.adopt) {',
     'if (asker.incarnation === "") {',
   ),
@@ -218,45 +208,45 @@ export const MUTATIONS = [
   ),
   one(
     "no VF lock in reconcile",
-    "lifecycle/release.ts",
+    "claims/release.ts",
     "return await take(host, vfLock(vf), instance,",
     'return await take(host, host.verb === "reconcile" ? `not-${vfLock(vf)}` : vfLock(vf), instance,',
   ),
   one(
     "no VF lock in release",
-    "lifecycle/release.ts",
+    "claims/release.ts",
     "return await take(host, vfLock(vf), instance,",
     "return await take(host, `not-${vfLock(vf)}`, instance,",
   ),
   one(
     "no instance lock in reconcile",
-    "lifecycle/reconcile.ts",
+    "verbs/reconcile.ts",
     "  const lock = await host.locks.take(instanceLock(id), { verb: host.verb, instance: id }, 0);\n  if (!lock) return;",
     "  if (await host.locks.holder(instanceLock(id))) return;\n  const lock = await host.locks.take(`not-${instanceLock(id)}`, { verb: host.verb, instance: id }, 0);\n  if (!lock) return;",
     INTERLEAVE,
   ),
   one(
     "no instance lock in the sweep",
-    "lifecycle/sweep.ts",
+    "claims/sweep.ts",
     "  const lock = await host.locks.take(instanceLock(instance), { verb: host.verb, instance }, 0);\n  if (!lock) return;",
     "  const lock = await host.locks.take(`not-${instanceLock(instance)}`, { verb: host.verb, instance }, 0);\n  if (!lock) return;",
     INTERLEAVE,
   ),
   one(
     "reconcile records a process before it has its device",
-    "lifecycle/running.ts",
+    "instance/repair-running.ts",
     "if (!(await hasOpen(host, record, claim, [vmm.pid]))) return",
     "if (vmm.pid === 0) return",
   ),
   one(
     "a device is marked again though its VM does not have it open",
-    "lifecycle/running.ts",
+    "instance/repair-running.ts",
     "if (await hasOpen(host, record, claim, pids)) await",
     "if (pids.length >= 0) await",
   ),
   one(
     "reconcile does not record a process that runs",
-    "lifecycle/running.ts",
+    "instance/repair-running.ts",
     "(isIdentified(host, record) && !(await isUnmarked(host, record, record.claim)))",
     "!(await isUnmarked(host, record, record.claim))",
   ),
@@ -265,17 +255,17 @@ export const MUTATIONS = [
     first: INTERLEAVE,
     edits: [
       edit(
-        "lifecycle/reconcile.ts",
+        "verbs/reconcile.ts",
         "/** One pass over the host",
         "let old = new Map<string, Found>();\n/** One pass over the host",
       ),
       edit(
-        "lifecycle/reconcile.ts",
+        "verbs/reconcile.ts",
         '  const broken = records.filter((found) => found.kind === "broken");',
         '  old = new Map(records.map((found) => [found.id, found]));\n  const broken = records.filter((found) => found.kind === "broken");',
       ),
       edit(
-        "lifecycle/reconcile.ts",
+        "verbs/reconcile.ts",
         "const found: Found | undefined = await findRecord(host.files, id);",
         "const found: Found | undefined = old.get(id);",
       ),
@@ -283,13 +273,13 @@ export const MUTATIONS = [
   },
   one(
     "reconcile starts an incomplete record",
-    "lifecycle/reconcile.ts",
+    "verbs/reconcile.ts",
     'phase === "complete" && !deleting && !retained;',
     "phase && !deleting && !retained;",
   ),
   one(
     "reconcile starts what is being deleted",
-    "lifecycle/reconcile.ts",
+    "verbs/reconcile.ts",
     'phase === "complete" && !deleting && !retained;',
     'phase === "complete" && !retained;',
   ),
@@ -313,56 +303,51 @@ export const MUTATIONS = [
   ),
   one(
     "stuck writers are not looked at",
-    "lifecycle/release.ts",
+    "claims/release.ts",
     "if (handles.writers.length > 0) {",
     "if (handles.writers.length > 1e9) {",
   ),
   one(
     "a start that is not answered is rolled back",
-    "lifecycle/rollback.ts",
+    "instance/rollback.ts",
     "    if (failure instanceof StartUnanswered) throw failure;\n",
     "",
   ),
   one(
     "the lock is no witness",
-    "lifecycle/liveness.ts",
+    "vmm/liveness.ts",
     'if (lock && "verb" in lock) return',
     'if (lock && "verb" in lock && lock.verb === "") return',
   ),
   one(
     "a held lock is life",
-    "lifecycle/liveness.ts",
+    "vmm/liveness.ts",
     'if (lock && "verb" in lock) return ambiguous(',
     'if (lock && "verb" in lock) return live(',
   ),
-  one(
-    "a recent claim is no witness",
-    "lifecycle/liveness.ts",
-    "  if (recent)\n",
-    "  if (recent && process === undefined)\n",
-  ),
-  one("a queued unit is no witness", "lifecycle/liveness.ts", "  unit.job || [", "  ["),
+  one("a recent claim is no witness", "vmm/liveness.ts", "  if (recent)\n", "  if (recent && process === undefined)\n"),
+  one("a queued unit is no witness", "vmm/liveness.ts", "  unit.job || [", "  ["),
   one(
     "unreadable witnesses are dead",
-    "lifecycle/liveness.ts",
+    "vmm/liveness.ts",
     'if (typeof witness === "object" && "unreadable" in witness)',
     "if (witness === null)",
   ),
   one(
     "no look at handles before the write",
-    "devices/clear.ts",
+    "devices/vendor-vfio/clear.ts",
     "if (use !== undefined) return",
     'if (use === "") return',
   ),
   one(
     "no look at type and mark before the write",
-    "devices/clear.ts",
+    "devices/vendor-vfio/clear.ts",
     "if (!same) return",
     "if (same === null) return",
   ),
   one(
     "a later try begins with the write",
-    "lifecycle/release.ts",
+    "claims/release.ts",
     "    for (;;) {\n      const attempt = await tryRelease(host, holding, lock);",
     `    let attempt: Attempt | undefined;
     for (;;) {
@@ -374,7 +359,7 @@ export const MUTATIONS = [
   ),
   one(
     "delete forgets what is only marked",
-    "lifecycle/delete.ts",
+    "verbs/delete.ts",
     "    await releaseMarked(host, id);\n    await removeFiles(host, id);\n  } catch (cause) {\n    throw await cleanupPending",
     "    await removeFiles(host, id);\n  } catch (cause) {\n    throw await cleanupPending",
   ),
@@ -386,35 +371,35 @@ export const MUTATIONS = [
   ),
   one(
     "unreadable type is 0",
-    "devices/discovery.ts",
+    "devices/vendor-vfio/discovery.ts",
     'return { kind: "unreadable", reason: textOf(error) };',
     'return { kind: "type", typeId: 0 };',
   ),
-  one("claims nothing for nobody", "lifecycle/allocate.ts", "if (!host.requesterAlive()) {", 'if (host.verb === "") {'),
+  one("claims nothing for nobody", "claims/allocate.ts", "if (!host.requesterAlive()) {", 'if (host.verb === "") {'),
   ...MDEV_MUTATIONS,
   one(
     "no lock in install",
-    "lifecycle/install.ts",
+    "verbs/install.ts",
     "world.locks.take(INSTALL_LOCK,",
     "world.locks.take(`${INSTALL_LOCK}-${world.clock.uuid()}`,",
     INSTALL,
   ),
   one(
     "forget the fsync of what a killed install has made",
-    "lifecycle/install.ts",
+    "verbs/install.ts",
     "  for (const folder of [STATE, SETTINGS]) await files.sync(folder);\n",
     "",
     INSTALL,
   ),
   one(
     "a device elsewhere is held back for good",
-    "lifecycle/sweep.ts",
+    "claims/sweep.ts",
     "isCurrent(host, claim, machineId) && (await runsAsRecorded(host, vmm))",
     "isCurrent(host, claim, machineId) && (await runsAsRecorded(host, null))",
   ),
   one(
     "a record alone says where a VM lives",
-    "lifecycle/stock.ts",
+    "claims/standing.ts",
     "if (elsewhere && (await runsAsRecorded(host, vmm))) return undefined;",
     "if (elsewhere) return undefined;",
   ),

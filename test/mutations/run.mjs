@@ -16,7 +16,7 @@ const { values, positionals: wanted } = parseArgs({
   allowPositionals: true,
 });
 /** What is asked, in this order; the first that fails has noticed. */
-const SUITES = [["test/histories"], ["test/host"], ...(values.quick ? [] : [["test/sweep"]])];
+const SUITES = [["test/random"], ["test/unit/host"], ...(values.quick ? [] : [["test/crash"]])];
 const mutations = MUTATIONS.slice(Number(values.from) - 1).filter(
   ({ name }) => wanted.length === 0 || wanted.some((part) => name.includes(part)),
 );

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { requires } from "../requirements";
+import { requires } from "../support/requirements";
 import { SimHost } from "./simhost";
 
 /** Other tests run beside this one. */

@@ -4,7 +4,7 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
-import { requires } from "../requirements";
+import { requires } from "../support/requirements";
 import type { HostStatus } from "./methods";
 import { placesOf } from "./places";
 import { statOf } from "./procfs";

@@ -1,10 +1,10 @@
 import { parseArgs } from "node:util";
+import { isErrno } from "../device-model/errno";
+import type { Access, FaultRule } from "../device-model/faults";
+import { PLACES } from "../device-model/tree";
 import { ControlClient } from "./client";
 import { hosts } from "./leftovers";
 import type { HostStatus, MethodName } from "./methods";
-import { isErrno } from "./model/errno";
-import type { Access, FaultRule } from "./model/faults";
-import { PLACES } from "./model/tree";
 import type { NetworkMode } from "./network";
 import { placesOf } from "./places";
 

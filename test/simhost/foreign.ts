@@ -1,10 +1,10 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
+import { PLACES } from "../device-model/tree";
+import type { NodeKind } from "../device-model/vf";
 import { enter } from "./enter";
 import type { Host } from "./host";
-import { PLACES } from "./model/tree";
-import type { NodeKind } from "./model/vf";
 
 /** Somebody else's tool writes a type, from a real process in the host. Answers with what became of it. */
 export const foreignType = (host: Host, vf: string, type: number): Promise<string> =>

@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { requires } from "../requirements";
+import { requires } from "../support/requirements";
 import { ssh } from "./log-in";
 import { BASE, placesOf } from "./places";
 import { statOf } from "./procfs";

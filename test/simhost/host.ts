@@ -1,14 +1,14 @@
 import { mkdirSync, readFileSync, readlinkSync, statfsSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import { Hardware, type HardwareOptions } from "../device-model/hardware";
+import { placesOf as hardwarePlaces, PLACES } from "../device-model/tree";
 import { Boot, type Ending } from "./boot";
 import { ControlGroup } from "./cgroup";
 import { mountDisk } from "./disk";
 import { enter } from "./enter";
 import { hardwareTree } from "./fuse/hardware-tree";
 import { FuseServer } from "./fuse/server";
-import { Hardware, type HardwareOptions } from "./model/hardware";
-import { placesOf as hardwarePlaces, PLACES } from "./model/tree";
 import { Network } from "./network";
 import { Observer } from "./observer";
 import { GROUP_PREFIX, type Places, placesOf } from "./places";

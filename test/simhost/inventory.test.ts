@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { requires } from "../requirements";
+import { requires } from "../support/requirements";
 import { ssh } from "./log-in";
 import { SimHost } from "./simhost";
 

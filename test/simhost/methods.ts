@@ -1,11 +1,11 @@
+import type { SizeMode } from "../device-model/card";
+import { endPlugin } from "../device-model/driver";
+import type { FaultRule } from "../device-model/faults";
+import type { WriteAttempt } from "../device-model/log";
+import type { NodeKind, VfioDevice, VirtualFunction } from "../device-model/vf";
 import { foreignCreate, foreignHold, foreignRelease, foreignRemove, foreignType } from "./foreign";
 import type { Host } from "./host";
 import { type HostProcess, hostProcesses, type Inventory, inventory } from "./inventory";
-import type { SizeMode } from "./model/card";
-import { endPlugin } from "./model/driver";
-import type { FaultRule } from "./model/faults";
-import type { WriteAttempt } from "./model/log";
-import type { NodeKind, VfioDevice, VirtualFunction } from "./model/vf";
 import type { NetworkMode } from "./network";
 import type { Violation } from "./observer";
 

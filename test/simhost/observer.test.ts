@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { requires } from "../requirements";
+import { requires } from "../support/requirements";
 import { SimHost } from "./simhost";
 
 const VF = "0000:01:00.4";

@@ -1,8 +1,8 @@
 import { existsSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { join } from "node:path";
+import type { WriteAttempt } from "../device-model/log";
+import type { VfioDevice } from "../device-model/vf";
 import type { Host } from "./host";
-import type { WriteAttempt } from "./model/log";
-import type { VfioDevice } from "./model/vf";
 import { commandOf } from "./procfs";
 
 /** An invariant that did not hold at one attempt to write a type. */

@@ -2,8 +2,8 @@ import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { join, resolve } from "node:path";
+import { CARD_MODELS, type CardModel, type CardModelName } from "../device-model/catalogue";
 import type { HostOptions } from "./host";
-import { CARD_MODELS, type CardModel, type CardModelName } from "./model/catalogue";
 
 /** How a simulated host is made; everything has a default. */
 export interface StartOptions {

@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
-import type { Caller } from "./model/log";
+import type { Caller } from "../device-model/log";
 
 /** Parents are followed no further than this. */
 const MAX_PARENTS = 8;

@@ -1,13 +1,13 @@
 import { type ChildProcess, type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import type { FaultRule } from "../device-model/faults";
+import type { WriteAttempt } from "../device-model/log";
 import { ControlClient } from "./client";
 import { enter } from "./enter";
 import type { HostProcess, Inventory } from "./inventory";
 import { land, launch } from "./launch";
 import type { HostStatus } from "./methods";
-import type { FaultRule } from "./model/faults";
-import type { WriteAttempt } from "./model/log";
 import type { Violation } from "./observer";
 import { type StartOptions, toHostOptions } from "./options";
 import { placesOf } from "./places";

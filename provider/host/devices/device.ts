@@ -1,6 +1,6 @@
-import type { Mark } from "../store/marks";
-import type { Held } from "../world/world";
+import type { Held } from "../system/system";
 import type { Handles } from "./handles";
+import type { Mark } from "./vendor-vfio/marks";
 
 /** What a device reads now. */
 export type TypeNow =

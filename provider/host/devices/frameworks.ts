@@ -1,7 +1,7 @@
 import { VgpuError } from "../../protocol/errors";
 import { mdevUuid as uuidText } from "../../protocol/names";
 import type { Claim } from "../../protocol/record";
-import type { Host } from "../host";
+import type { Host } from "../context";
 import type { Device, DeviceName } from "./device";
 import { mdevDevice } from "./mdev/device";
 import { vendorDevice } from "./vendor-vfio/device";

@@ -1,5 +1,5 @@
-import type { Host, OpenFiles } from "../host";
-import { type FileFacts, isGone, textOf } from "../world/world";
+import type { Host, OpenFiles } from "../context";
+import { type FileFacts, isGone, textOf } from "../system/system";
 import { PCI, typeFileOf } from "./pci";
 
 /** Who has a virtual function open, or hangs in a write to it. */

@@ -1,7 +1,7 @@
 import { VgpuError } from "../../protocol/errors";
 import { pciAddress } from "../../protocol/names";
-import type { Host } from "../host";
-import { isGone, textOf } from "../world/world";
+import type { Host } from "../context";
+import { isGone, textOf } from "../system/system";
 
 export const PCI = "/sys/bus/pci/devices";
 

@@ -1,5 +1,5 @@
-import { framebufferMiB, isProfile, type Profile } from "./catalogue";
-import { type Card, offersOf, type VirtualFunction } from "./discovery";
+import { framebufferMiB, isProfile, type Profile } from "./profiles";
+import { type Card, offersOf, type VirtualFunction } from "./vendor-vfio/discovery";
 
 /** What is known of one virtual function beside what it reads. */
 export interface Standing {

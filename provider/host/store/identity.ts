@@ -1,8 +1,8 @@
 import * as z from "zod/mini";
 import { VgpuError } from "../../protocol/errors";
-import { STORE_FILE, STORE_ID_FILE } from "../../protocol/places";
-import type { Files } from "../world/world";
-import { readIfThere } from "./atomic";
+import { STORE_FILE, STORE_ID_FILE } from "../../protocol/paths";
+import type { Files } from "../system/system";
+import { readIfThere } from "./files";
 
 const storeFile = z.looseObject({
   version: z.literal(1),

@@ -1,6 +1,6 @@
 import { VgpuError } from "../../protocol/errors";
-import type { Host } from "../host";
-import type { Held } from "../world/world";
+import type { Host } from "../context";
+import type { Held } from "../system/system";
 
 export const instanceLock = (id: string) => `vm-${id}`;
 export const vfLock = (vf: string) => `vf-${vf}`;

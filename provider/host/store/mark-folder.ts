@@ -1,8 +1,8 @@
 import type * as z from "zod/mini";
 import { VgpuError } from "../../protocol/errors";
-import type { Host } from "../host";
-import { isGone, textOf } from "../world/world";
-import { ensureFolder, listIfThere, PART, replaceFile, unlinkIfThere } from "./atomic";
+import type { Host } from "../context";
+import { isGone, textOf } from "../system/system";
+import { ensureFolder, listIfThere, PART, replaceFile, unlinkIfThere } from "./files";
 
 /** Marks of one kind of device, in `/run`: whom a device was made for, by name of the device. */
 export interface MarkFolder<T> {

@@ -1,11 +1,11 @@
 import { VgpuError } from "../../protocol/errors";
 import { instanceId } from "../../protocol/names";
-import { INSTANCES } from "../../protocol/places";
+import { INSTANCES } from "../../protocol/paths";
 import { type ForeignRecord, foreignRecord, type InstanceRecord, RECORD_VERSION, record } from "../../protocol/record";
-import type { Host } from "../host";
-import { errno, type Files, isGone, textOf } from "../world/world";
-import { ensureFolder, isFull, listIfThere, PART, removeTree, replaceFile, unlinkIfThere } from "./atomic";
-import { FORMER, makeSpare, replaceBySpare, SPARE } from "./spare";
+import type { Host } from "../context";
+import { errno, type Files, isGone, textOf } from "../system/system";
+import { ensureFolder, isFull, listIfThere, PART, removeTree, replaceFile, unlinkIfThere } from "./files";
+import { FORMER, makeSpare, replaceBySpare, SPARE } from "./reserve-file";
 
 /** A record as found on the disk. */
 export type Found =

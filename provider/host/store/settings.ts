@@ -1,9 +1,9 @@
 import * as z from "zod/mini";
 import { VgpuError } from "../../protocol/errors";
-import { CONFIG_FILE } from "../../protocol/places";
-import type { Settings } from "../host";
-import type { Files } from "../world/world";
-import { readIfThere } from "./atomic";
+import { CONFIG_FILE } from "../../protocol/paths";
+import type { Settings } from "../context";
+import type { Files } from "../system/system";
+import { readIfThere } from "./files";
 
 const settings = z.strictObject({
   accelerator: z._default(z.enum(["kvm", "tcg"]), "kvm"),

@@ -1,4 +1,4 @@
-import { PROGRAM, STATE } from "../../protocol/places";
+import { PROGRAM, STATE } from "../../protocol/paths";
 
 export const RECONCILE_SERVICE = "vgpu-reconcile.service";
 export const RECONCILE_TIMER = "vgpu-reconcile.timer";

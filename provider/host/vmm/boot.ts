@@ -1,13 +1,13 @@
 import { VgpuError } from "../../protocol/errors";
 import { unitName } from "../../protocol/names";
 import type { InstanceRecord, Vmm } from "../../protocol/record";
-import type { Host } from "../host";
-import { ownLiveness } from "../lifecycle/liveness";
-import { ensureFolder, unlinkIfThere } from "../store/atomic";
+import type { Host } from "../context";
+import { ensureFolder, unlinkIfThere } from "../store/files";
 import { saveRecord } from "../store/records";
-import { type Held, textOf } from "../world/world";
+import { type Held, textOf } from "../system/system";
 import { commandLine } from "./command";
-import { exitFile, monitorSocket, runFolder, stoppedFile } from "./places";
+import { ownLiveness } from "./liveness";
+import { exitFile, monitorSocket, runFolder, stoppedFile } from "./paths";
 import { vmUnit } from "./unit";
 
 /** Oldest QEMU that knows every option of our command line. */

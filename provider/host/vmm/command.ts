@@ -1,7 +1,7 @@
 import type { InstanceRecord } from "../../protocol/record";
-import type { Settings } from "../host";
+import type { Settings } from "../context";
 import { folderOf } from "../store/records";
-import { monitorSocket } from "./places";
+import { monitorSocket } from "./paths";
 
 export interface Machine {
   readonly qemu: string;

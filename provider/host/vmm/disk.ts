@@ -1,13 +1,13 @@
 import { VgpuError } from "../../protocol/errors";
 import { instanceId } from "../../protocol/names";
-import { IMAGES } from "../../protocol/places";
+import { IMAGES } from "../../protocol/paths";
 import type { InstanceRecord } from "../../protocol/record";
 import type { ImageSource } from "../../protocol/spec";
-import type { Host } from "../host";
-import { ensureFolder, listIfThere, PART, readIfThere, replaceFile, unlinkIfThere } from "../store/atomic";
+import type { Host } from "../context";
+import { ensureFolder, listIfThere, PART, readIfThere, replaceFile, unlinkIfThere } from "../store/files";
 import { HOST_LOCK, take, under } from "../store/locks";
 import { findRecords, folderOf, saveRecord } from "../store/records";
-import { textOf } from "../world/world";
+import { textOf } from "../system/system";
 
 /** The instance's own disk, beside its record. */
 const DISK = "disk.qcow2";

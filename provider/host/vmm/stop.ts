@@ -1,10 +1,10 @@
 import { VgpuError } from "../../protocol/errors";
 import { unitName } from "../../protocol/names";
 import type { Vmm } from "../../protocol/record";
-import type { Host } from "../host";
-import { type Liveness, ownLiveness } from "../lifecycle/liveness";
-import { textOf } from "../world/world";
-import { monitorSocket } from "./places";
+import type { Host } from "../context";
+import { textOf } from "../system/system";
+import { type Liveness, ownLiveness } from "./liveness";
+import { monitorSocket } from "./paths";
 
 const ANSWER_WITHIN_MS = 3_000;
 /** Time that QEMU gets to end after `quit`, after SIGTERM, and after SIGKILL. */

@@ -1,7 +1,7 @@
 import { unitName } from "../../protocol/names";
-import { STATE, VERSIONS } from "../../protocol/places";
-import type { TransientUnit } from "../world/world";
-import { exitFile } from "./places";
+import { STATE, VERSIONS } from "../../protocol/paths";
+import type { TransientUnit } from "../system/system";
+import { exitFile } from "./paths";
 
 /** Longest time an ExecStop may take; systemd cannot change it on a running unit, so it covers the longest `shutdownTimeout`. */
 const STOP_WITHIN = "12min";

@@ -1,9 +1,9 @@
 import { constants } from "node:fs";
-import { DriverError } from "../model/errno";
-import type { Hardware } from "../model/hardware";
-import type { Caller } from "../model/log";
-import type { Node } from "../model/node";
-import { PLACES, placesOf, placeTree, walk } from "../model/tree";
+import { DriverError } from "../../device-model/errno";
+import type { Hardware } from "../../device-model/hardware";
+import type { Caller } from "../../device-model/log";
+import type { Node } from "../../device-model/node";
+import { PLACES, placesOf, placeTree, walk } from "../../device-model/tree";
 import type { OpenFile, ServedEntry, ServedTree } from "./server";
 
 type Place = keyof typeof PLACES;

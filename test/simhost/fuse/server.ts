@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { closeSync, constants, openSync, read, write, writeSync } from "node:fs";
-import { DriverError, ERRNO } from "../model/errno";
+import { DriverError, ERRNO } from "../../device-model/errno";
 import * as wire from "./wire";
 
 /** What is shown: entries by path, and what opening, reading and writing them does. Errors are {@link DriverError}. */

@@ -1,11 +1,11 @@
-import type { Host } from "../../host";
-import type { Mark } from "../../store/marks";
-import { mdevMarks } from "../../store/mdev-marks";
-import type { Held } from "../../world/world";
+import type { Host } from "../../context";
+import type { Held } from "../../system/system";
 import { type Cleared, type Device, isSameMark } from "../device";
 import { firstLook, inUse, type Subject } from "../handles";
+import type { Mark } from "../vendor-vfio/marks";
 import { mdevNow } from "./find";
-import { createFile, mdevPath } from "./places";
+import { mdevMarks } from "./marks";
+import { createFile, mdevPath } from "./paths";
 
 export interface MdevName {
   readonly uuid: string;

@@ -1,12 +1,12 @@
 import { VgpuError } from "../../../protocol/errors";
 import { pciAddress } from "../../../protocol/names";
-import type { Host } from "../../host";
-import { type Attribute, isGone, textOf } from "../../world/world";
-import type { Profile } from "../catalogue";
-import { type Card, textFrom, type VirtualFunction } from "../discovery";
+import type { Host } from "../../context";
+import { type Attribute, isGone, textOf } from "../../system/system";
 import { physicalFunctionOf } from "../pci";
+import type { Profile } from "../profiles";
+import { type Card, textFrom, type VirtualFunction } from "../vendor-vfio/discovery";
 import { findMdev, type Mdev, mdevUuids } from "./find";
-import { CARRIERS, typeFolder, typeIdOf, typesFolder } from "./places";
+import { CARRIERS, typeFolder, typeIdOf, typesFolder } from "./paths";
 
 /** Whether the host has an mdev bus on which NVIDIA types are offered. Throws when that cannot be told. */
 export async function offersMdevs(host: Host): Promise<boolean> {

@@ -1,8 +1,8 @@
-import type { Host } from "../../host";
-import { isGone, textOf } from "../../world/world";
+import type { Host } from "../../context";
+import { isGone, textOf } from "../../system/system";
 import type { TypeNow } from "../device";
 import { pciDevices } from "../pci";
-import { MDEVS, mdevPath, typeIdOf } from "./places";
+import { MDEVS, mdevPath, typeIdOf } from "./paths";
 
 /** An mdev that is there. */
 export interface Mdev {

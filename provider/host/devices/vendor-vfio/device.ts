@@ -1,9 +1,9 @@
-import type { Host } from "../../host";
-import { readMark, removeMark } from "../../store/marks";
-import { clearOnce } from "../clear";
+import type { Host } from "../../context";
 import type { Device } from "../device";
-import { readType } from "../discovery";
 import { firstLook, subjectOf } from "../handles";
+import { clearOnce } from "./clear";
+import { readType } from "./discovery";
+import { readMark, removeMark } from "./marks";
 
 /** A virtual function: the same one serves many instances, one after the other. */
 export function vendorDevice(host: Host, vf: string): Device {

@@ -1,0 +1,174 @@
+// Whoever changes the order of steps here runs `npm run model`; what each order is for is in test/model.
+import { VgpuError } from "../../protocol/errors";
+import type { Claim, InstanceRecord } from "../../protocol/record";
+import type { Host } from "../context";
+import { frameworkOf } from "../devices/detect";
+import type { Failure, Framework } from "../devices/framework";
+import { hanging } from "../devices/hanging";
+import { type Candidate, candidates, reclaimable } from "../devices/placement";
+import type { Card } from "../devices/vendor-vfio/discovery";
+import { resetIfOurs, resetUnclaimed } from "../devices/vendor-vfio/reset";
+import { HOST_LOCK, take, under, vfLock } from "../store/locks";
+import { saveRecord, strictRecords } from "../store/records";
+import type { Held } from "../system/system";
+import { nothingFree } from "./no-capacity";
+import { type Made, tries } from "./own-claims";
+
+/** Virtual functions of one card that are tried before the next card is. */
+const TRIES_PER_CARD = 3;
+
+/**
+ * Finds a virtual function for an instance, claims it on the disk, and gives it the type. Answers the record with its claim.
+ * When it throws with the claim still in the record on the disk, the device may be typed: the caller rolls back.
+ */
+export async function allocate(host: Host, record: InstanceRecord, made: Made): Promise<InstanceRecord> {
+  const failures: Failure[] = [];
+  const framework = await frameworkOf(host);
+  const until = (await host.clock.uptimeMs()) + host.settings.lockWaitMs;
+  let hasReclaimed = false;
+  for (let current = record; ; ) {
+    const cards = await framework.discover(host);
+    const mayWait = framework.shared && (await host.clock.uptimeMs()) < until;
+    const search = { framework, cards, failures, made, mayReclaim: !hasReclaimed, mayWait };
+    const chosen = await under(take(host, HOST_LOCK, record.id), () => choose(host, current, search));
+    if ("waitFor" in chosen) {
+      await under(take(host, vfLock(chosen.waitFor), record.id), async () => {});
+      continue;
+    }
+    try {
+      if (chosen.reclaim) {
+        hasReclaimed = true;
+        current = await reclaim(host, chosen, chosen.reclaim, made);
+        continue;
+      }
+      const end = await framework.assign(host, chosen.record, chosen.lock);
+      if (end.done) return chosen.record;
+      failures.push({ ...chosen.candidate, ...end });
+      current = await giveUp(host, chosen.record, made);
+    } finally {
+      await chosen.lock.release();
+    }
+  }
+}
+
+interface Search {
+  readonly framework: Framework;
+  readonly cards: readonly Card[];
+  readonly failures: readonly Failure[];
+  readonly made: Made;
+  /** Whether types of ours that nobody claims may still be cleared to make room. */
+  readonly mayReclaim: boolean;
+  /** Whether a device whose lock is taken may be waited for. */
+  readonly mayWait: boolean;
+}
+
+interface Chosen {
+  readonly candidate: Candidate;
+  readonly record: InstanceRecord & { readonly claim: Claim };
+  readonly lock: Held;
+  readonly reclaim: Reclaim | undefined;
+}
+
+interface Reclaim {
+  /** Virtual functions to clear, beside the chosen one. */
+  readonly others: readonly string[];
+  /** Why nothing could be had before. */
+  readonly shortage: VgpuError;
+}
+
+/** Lists, chooses and saves the claim, under the host's lock; the lock of the chosen virtual function is kept. */
+async function choose(
+  host: Host,
+  record: InstanceRecord,
+  { framework, cards, failures, made, mayReclaim, mayWait }: Search,
+): Promise<Chosen | { readonly waitFor: string }> {
+  const stock = await framework.takeStock(host, record.id, { cards, records: await strictRecords(host.files) });
+  const wish = { profile: record.spec.profile, gpu: record.spec.gpu };
+  const facts = { cards, ...stock, strategy: host.settings.placement };
+  const all = candidates(wish, facts);
+  const triesOn = (parent: string) => failures.filter((failure) => failure.parent === parent).length;
+  const left = all.filter(
+    (one) => triesOn(one.parent) < TRIES_PER_CARD && !failures.some((failure) => failure.vf === one.vf),
+  );
+  const locked: string[] = [];
+  const first = await claimFirst(host, record, left, { framework, locked, made });
+  if (first) return { ...first, reclaim: undefined };
+  if (mayWait && locked[0] !== undefined) return { waitFor: locked[0] };
+  const shortage = nothingFree(wish, { cards, ...stock, failures, locked });
+  const hidden = mayReclaim && all.length === 0 ? reclaimable(wish, facts) : [];
+  const second = await claimFirst(host, record, hidden, { framework, locked, made });
+  if (!second) throw shortage;
+  const others = hidden.map(({ vf }) => vf).filter((vf) => vf !== second.candidate.vf);
+  return { ...second, reclaim: { others, shortage } };
+}
+
+/** Saves the claim on the first of these whose lock can be had at once, and keeps that lock. */
+async function claimFirst(
+  host: Host,
+  record: InstanceRecord,
+  from: readonly Candidate[],
+  { framework, locked, made }: { framework: Framework; locked: string[]; made: Made },
+): Promise<Omit<Chosen, "reclaim"> | undefined> {
+  for (const candidate of from) {
+    const lock = await host.locks.take(vfLock(candidate.vf), { verb: host.verb, instance: record.id }, 0);
+    if (!lock) {
+      locked.push(candidate.vf);
+      continue;
+    }
+    try {
+      if (!host.requesterAlive()) {
+        throw new VgpuError(
+          "result_unknown",
+          `The requester of ${record.id} was not heard of any more; nothing was claimed.`,
+        );
+      }
+      const claim = await makeClaim(host, framework, candidate);
+      tries(made, claim);
+      const claimed = await saveRecord(host, { ...record, phase: atLeastClaimed(record), claim, vmm: null });
+      made.now = claim;
+      return { candidate, lock, record: { ...claimed, claim } };
+    } catch (error) {
+      await lock.release();
+      throw error;
+    }
+  }
+  return undefined;
+}
+
+/** Types of ours that nobody claims may use up what the profile needs: they are cleared, once, with the claim on the disk. */
+async function reclaim(
+  host: Host,
+  { candidate, record, lock }: Chosen,
+  { others, shortage }: Reclaim,
+  made: Made,
+): Promise<InstanceRecord> {
+  const first = await resetIfOurs(host, candidate.vf, record.id, lock);
+  if (first.kind === "hangs") throw hanging(`0 to ${candidate.vf}`, first.pid);
+  let cleared = first.kind === "clean" ? 1 : 0;
+  for (const vf of others) if (await resetUnclaimed(host, vf, record.id)) cleared++;
+  const freed = await giveUp(host, record, made);
+  if (cleared === 0) throw shortage;
+  return freed;
+}
+
+async function giveUp(host: Host, record: InstanceRecord, made: Made): Promise<InstanceRecord> {
+  const freed = await saveRecord(host, { ...record, claim: null });
+  made.now = null;
+  return freed;
+}
+
+const atLeastClaimed = (record: InstanceRecord) => (record.phase === "preparing" ? "claimed" : record.phase);
+
+async function makeClaim(host: Host, framework: Framework, candidate: Candidate): Promise<Claim> {
+  const { vf, parent, typeId, profile } = candidate;
+  return {
+    ...framework.name(host, candidate),
+    vf,
+    parent,
+    typeId,
+    profile,
+    bootId: host.bootId,
+    uptimeMs: await host.clock.uptimeMs(),
+    assignedAt: host.clock.wall().toISOString(),
+  };
+}

@@ -1,0 +1,54 @@
+import type { FileFacts, World } from "./system/system";
+
+/** Settings of `/etc/vgpu/config.json`; each has a default. Times are in milliseconds. */
+export interface Settings {
+  /** `kvm`, or `tcg` to run without hardware virtualisation. */
+  readonly accelerator: "kvm" | "tcg";
+  /** How long a claim without any witness of life is still respected by others. */
+  readonly graceMs: number;
+  readonly lockWaitMs: number;
+  /** Deadline of one read of a card's attributes. */
+  readonly readDeadlineMs: number;
+  /** Deadline of one write; the driver's own bound is 5 s. */
+  readonly writeDeadlineMs: number;
+  /** How long a release tries before it is left pending. */
+  readonly releaseWaitMs: number;
+  /** Longest wait for QEMU's monitor while its process lives. */
+  readonly bootWaitMs: number;
+  /** Youngest VMM that SIGKILL may end: earlier it can wedge the virtual function. */
+  readonly killNotBeforeMs: number;
+  /** How often a wait looks again. */
+  readonly pollMs: number;
+  /** `spread` over the cards or `pack` onto few. */
+  readonly placement: "spread" | "pack";
+}
+
+/** What all tasks have open, as seen in one look. */
+export interface OpenFiles {
+  /** Processes that have a file open. */
+  holdersOf(file: FileFacts): readonly number[];
+  /** What could not be looked at. */
+  readonly unreadable: readonly string[];
+}
+
+/** One run of the host program: the world, who we are in it, and where words go. */
+export interface Host extends World {
+  readonly settings: Settings;
+  readonly bootId: string;
+  readonly machineId: string;
+  readonly storeId: string;
+  /** SHA-256 of the running version, "" when run from elsewhere. */
+  readonly program: string;
+  readonly verb: string;
+  /** A sentence for the result. */
+  warn(text: string): void;
+  /** A sentence for whoever watches. */
+  progress(text: string): void;
+  /**
+   * What all processes have open, looked at once for all that one pass releases. Only what a release looks at first: right before a
+   * write it looks for itself.
+   */
+  readonly opened?: () => Promise<OpenFiles>;
+  /** Whether the requester was heard of lately; nothing new is claimed for one that was not. */
+  requesterAlive(): boolean;
+}

@@ -1,0 +1,111 @@
+import { VgpuError } from "../../../protocol/errors";
+import type { Claim, InstanceRecord } from "../../../protocol/record";
+import { type CurrentClaim, currentClaims, type Inventory, loadOf, type Stock } from "../../claims/standing";
+import type { Host } from "../../context";
+import type { Held } from "../../system/system";
+import type { Assigned, Framework } from "../framework";
+import { hanging } from "../hanging";
+import type { Standing } from "../placement";
+import { isQuarantined, noteFailure, readHealth } from "../quarantine";
+import type { VirtualFunction } from "../vendor-vfio/discovery";
+import { discoverMdevs } from "./discovery";
+import { mdevNow } from "./find";
+import { mdevMarks } from "./marks";
+import { createFile, mdevPath } from "./paths";
+
+/** A vGPU is an mdev, made under a uuid of its own on a device that offers its type. */
+export const mdev: Framework = {
+  shared: true,
+  discover: discoverMdevs,
+  takeStock,
+  name: (host) => {
+    const uuid = host.clock.uuid();
+    return { framework: "mdev", devicePath: mdevPath(uuid), mdevUuid: uuid };
+  },
+  assign,
+};
+
+async function takeStock(host: Host, _forInstance: string, { cards, records }: Inventory): Promise<Stock> {
+  const claims = currentClaims(host, records);
+  const health = await readHealth(host);
+  const standing = new Map<string, Standing>();
+  for (const card of cards) {
+    for (const vf of card.functions) {
+      const at = vf.address === card.parent ? onPhysical(vf, claims) : await onVirtual(host, vf, claims);
+      const failures = health.get(vf.address)?.failures.length ?? 0;
+      standing.set(vf.address, { ...at, failures, quarantined: isQuarantined(health.get(vf.address)) });
+    }
+  }
+  return { standing, load: loadOf(claims, cards), health };
+}
+
+type At = Omit<Standing, "failures" | "quarantined">;
+
+/** A virtual function carries one mdev: a claim occupies it also while that is not made. */
+async function onVirtual(
+  host: Host,
+  { address, mdevs = [] }: VirtualFunction,
+  claims: readonly CurrentClaim[],
+): Promise<At> {
+  const claimedBy = claims.find(({ claim }) => claim.vf === address)?.id;
+  const [made] = mdevs;
+  const mark =
+    made && claimedBy === undefined ? await mdevMarks.read(host, made.uuid).catch(() => undefined) : undefined;
+  return {
+    claimedBy,
+    markedFor: mark?.instance,
+    // Never made room for by a create: reconcile removes what nobody claims, once it is old enough.
+    heldBack: mark && `mdev ${made?.uuid}, made for ${mark.instance}, is still there`,
+  };
+}
+
+/** A physical function carries several: what claims of mdevs that are not made yet will take is not free. */
+function onPhysical({ address, mdevs = [] }: VirtualFunction, claims: readonly CurrentClaim[]): At {
+  const here = claims.filter(({ claim }) => claim.vf === address);
+  const made = new Set(mdevs.map(({ uuid }) => uuid));
+  const promised = here.filter(({ claim }) => !made.has(claim.mdevUuid)).map(({ claim }) => claim.profile);
+  const known = new Map(here.map(({ id, claim }) => [claim.mdevUuid, id]));
+  const foreign = mdevs.filter(({ uuid }) => !known.has(uuid)).map(({ uuid }) => `mdev ${uuid} of nobody's record`);
+  return {
+    claimedBy: undefined,
+    markedFor: undefined,
+    heldBack: undefined,
+    carries: here.map(({ id }) => id),
+    foreign,
+    promised,
+  };
+}
+
+/** Makes the mdev that is claimed. Its uuid is fresh, so there is nothing to reset, and nothing of somebody else's can be met. */
+async function assign(
+  host: Host,
+  { id, claim }: InstanceRecord & { readonly claim: Claim },
+  lock: Held,
+): Promise<Assigned> {
+  const { mdevUuid: uuid, vf, parent, typeId } = claim;
+  const uptimeMs = await host.clock.uptimeMs();
+  await mdevMarks.write(host, uuid, { instance: id, typeId, bootId: host.bootId, vf, uptimeMs });
+  const end = await host.driver.write(createFile(vf, typeId), uuid, lock, host.settings.writeDeadlineMs);
+  if (!end.ended) throw hanging(`mdev ${uuid} to ${vf}`, end.pid);
+  const after = await mdevNow(host, uuid, vf);
+  if (after.kind === "type" && after.typeId === typeId) return { done: true };
+  if (after.kind === "unreadable" || (after.kind === "type" && after.typeId !== 0)) {
+    const seen = after.kind === "type" ? `it has type ${after.typeId}` : after.reason;
+    throw new VgpuError(
+      "device_verify_failed",
+      `mdev ${uuid} on ${vf} is not seen as made with type ${typeId}: ${seen}.`,
+    );
+  }
+  await mdevMarks.remove(host, uuid, id);
+  const reason = `the driver refused type ${typeId} (${end.errno ?? "accepted, but there is no mdev"})`;
+  // A device that several share is not put into quarantine for what one of them did not get.
+  if (vf !== parent && (await stillOffers(host, vf, typeId))) await noteFailure(host, vf, id, reason);
+  return { done: false, kind: "refused", reason };
+}
+
+/** Whether a device, looked at anew, would still make one of this type. */
+async function stillOffers(host: Host, address: string, typeId: number): Promise<boolean> {
+  const cards = await discoverMdevs(host).catch(() => []);
+  const now = cards.flatMap((card) => card.functions).find((one) => one.address === address);
+  return (now?.room?.get(typeId) ?? 0) > 0;
+}

@@ -1,0 +1,65 @@
+import { VgpuError } from "../../../protocol/errors";
+import type { Claim, InstanceRecord } from "../../../protocol/record";
+import { takeStock } from "../../claims/standing";
+import type { Host } from "../../context";
+import type { Held } from "../../system/system";
+import type { Assigned, Failure, Framework } from "../framework";
+import { hanging } from "../hanging";
+import { devicePathOf, typeFileOf } from "../pci";
+import { noteFailure } from "../quarantine";
+import { discover, readType } from "./discovery";
+import { removeMark, writeMark } from "./marks";
+import { resetIfOurs } from "./reset";
+
+/** A vGPU is a virtual function that was given a type. */
+export const vendorVfio: Framework = {
+  shared: false,
+  discover,
+  takeStock,
+  name: (_host, { vf }) => ({ framework: "vendor-vfio", devicePath: devicePathOf(vf), mdevUuid: "" }),
+  assign,
+};
+
+/** Gives the claimed virtual function its type, under its lock. Throws when the claim must stay. */
+async function assign(host: Host, record: InstanceRecord & { readonly claim: Claim }, lock: Held): Promise<Assigned> {
+  const { vf, typeId, profile } = record.claim;
+  const failed = (kind: Failure["kind"], reason: string): Assigned => ({ done: false, kind, reason });
+  const before = await resetIfOurs(host, vf, record.id, lock);
+  if (before.kind === "hangs") throw hanging(`0 to ${vf}`, before.pid);
+  if (before.kind !== "clean") return failed(before.kind === "in use" ? "in use" : "refused", before.reason);
+
+  await writeMark(host, vf, record.id, typeId);
+  const end = await host.driver.write(typeFileOf(vf), String(typeId), lock, host.settings.writeDeadlineMs);
+  if (!end.ended) throw hanging(`type ${typeId} to ${vf}`, end.pid);
+  const after = await readType(host, vf);
+  // The driver refuses so what has a type already: somebody else came first, be it with the same type.
+  const isOthers = end.errno === "EPERM" && after.kind === "type" && after.typeId !== 0;
+  if (!isOthers && after.kind === "type" && after.typeId === typeId) return { done: true };
+  if (after.kind !== "type") {
+    throw new VgpuError(
+      "device_verify_failed",
+      `${vf} cannot be read back after type ${typeId} was written to it (${after.kind}).`,
+    );
+  }
+  await removeMark(host, vf, record.id);
+  if (isOthers) {
+    host.warn(`${vf} is foreign: somebody else gave it type ${after.typeId} first.`);
+    return failed("not as written", `somebody else gave it type ${after.typeId} first`);
+  }
+  if (after.typeId !== 0) {
+    host.warn(`${vf} is foreign: it reads type ${after.typeId} after type ${typeId} was written.`);
+    await noteFailure(host, vf, record.id, `read back ${after.typeId} instead of ${typeId}`);
+    return failed("not as written", `it reads type ${after.typeId} instead of ${typeId}`);
+  }
+  const reason = `the driver refused type ${typeId} (${end.errno ?? "accepted, but it reads 0"})`;
+  // A refused type counts against the virtual function only if its card still offers the profile.
+  if (await stillOffers(host, vf, profile)) await noteFailure(host, vf, record.id, reason);
+  return failed("refused", reason);
+}
+
+/** Whether a virtual function's catalogue, read anew, has the profile; one that cannot be read offers nothing. */
+async function stillOffers(host: Host, vf: string, profile: string): Promise<boolean> {
+  const cards = await discover(host).catch(() => []);
+  const now = cards.flatMap((card) => card.functions).find((one) => one.address === vf);
+  return now?.creatable.some((offered) => offered.name === profile) ?? false;
+}

@@ -1,0 +1,30 @@
+import type { Host } from "../../context";
+import type { Held } from "../../system/system";
+import { type Cleared, isSameMark } from "../device";
+import { inUse, subjectOf } from "../handles";
+import { typeFileOf } from "../pci";
+import { readType } from "./discovery";
+import { type Mark, readMark } from "./marks";
+
+/**
+ * One try to write 0, under the virtual function's lock: handles, type and mark are looked at right before the write, since
+ * sysfs has no compare-and-swap; what counts afterwards is what is read back, never the errno.
+ */
+export async function clearOnce(
+  host: Host,
+  vf: string,
+  expected: { typeId: number; mark: Mark | undefined },
+  lock: Held,
+): Promise<Cleared> {
+  const use = await inUse(host, subjectOf(vf));
+  if (use !== undefined) return { kind: "in use", reason: use };
+  const now = await readType(host, vf);
+  const mark = await readMark(host, vf);
+  const same = now.kind === "type" && now.typeId === expected.typeId && isSameMark(mark, expected.mark);
+  if (!same) return { kind: "changed" };
+  const end = await host.driver.write(typeFileOf(vf), "0", lock, host.settings.writeDeadlineMs);
+  if (!end.ended) return { kind: "hangs", pid: end.pid };
+  const after = await readType(host, vf);
+  if (after.kind === "type" && after.typeId === 0) return { kind: "cleared" };
+  return { kind: "refused", errno: end.errno, reads: after.kind === "type" ? `type ${after.typeId}` : after.kind };
+}

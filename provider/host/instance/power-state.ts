@@ -1,0 +1,121 @@
+import { toShape, VgpuError } from "../../protocol/errors";
+import type { InstanceRecord } from "../../protocol/record";
+import { allocate } from "../claims/allocate";
+import type { Made } from "../claims/own-claims";
+import { isCurrent, releaseClaim, takeVf } from "../claims/release";
+import type { Host } from "../context";
+import { claimedDevice, deviceOf } from "../devices/frameworks";
+import { isProfile } from "../devices/profiles";
+import { noteFailure } from "../devices/quarantine";
+import { under } from "../store/locks";
+import { saveRecord } from "../store/records";
+import { type Held, textOf } from "../system/system";
+import { adoptVmm, bootVmm } from "../vmm/boot";
+import { ownLiveness } from "../vmm/liveness";
+import { noteStop } from "../vmm/restart-policy";
+import { stopVmm } from "../vmm/stop";
+import { markBeforeEnd } from "./repair-running";
+
+/** Has the VM of an instance run, with a vGPU of its own. A claim that is left from before is used again or released first. */
+export async function powerOn(
+  host: Host,
+  record: InstanceRecord,
+  { qemu, lock, made }: { qemu: string; lock: Held; made: Made },
+): Promise<InstanceRecord> {
+  const liveness = await ownLiveness(host, record.id, record.vmm);
+  if (liveness.answer === "ambiguous") {
+    throw new VgpuError(
+      "liveness_ambiguous",
+      `It cannot be told whether the VM of ${record.id} runs: ${liveness.reason}.`,
+    );
+  }
+  // A verb that was killed while the VM started: only its identity is missing.
+  if (liveness.answer === "live") return { ...(await adoptVmm(host, record)), cleanup: null };
+  const ready = await withDevice(host, record, made);
+  try {
+    return await bootVmm(host, { ...ready, cleanup: null }, qemu, lock);
+  } catch (failure) {
+    await noteDeviceFailure(host, ready, textOf(failure));
+    throw failure;
+  }
+}
+
+/** QEMU's complaint about the device itself counts against it; every other reason not to boot does not. */
+async function noteDeviceFailure(host: Host, { id, claim }: InstanceRecord, reason: string): Promise<void> {
+  // A card that carries several mdevs is not to blame as a whole.
+  if (!claim || claim.vf === claim.parent || !reason.includes(`vfio ${claim.mdevUuid || claim.vf}: `)) return;
+  await noteFailure(host, claim.vf, id, reason).catch((error: unknown) => host.warn(textOf(error)));
+}
+
+/**
+ * Has no VM of an instance run, and gives its vGPU back. A release that fails leaves the claim and is a warning: the VM is down, and
+ * every later start, delete or reconcile tries the release again.
+ */
+export async function powerOff(host: Host, record: InstanceRecord): Promise<InstanceRecord> {
+  const saved = await saveRecord(host, record);
+  // When this verb is to start it again and is killed, reconcile must not take its end for the guest's wish.
+  if (record.desired === "running") await noteStop(host, record.id);
+  await markBeforeEnd(host, record);
+  await stopVmm(host, { id: record.id, vmm: record.vmm, shutdownTimeoutMs: record.spec.shutdownTimeoutMs });
+  try {
+    return await releaseClaim(host, { ...saved, cleanup: null });
+  } catch (cause) {
+    const pending = new VgpuError(
+      "vgpu_cleanup_pending",
+      `${record.id} is stopped, but its vGPU is not released: ${textOf(cause)}`,
+      {
+        cause,
+        details: { instance: record.id, claimKept: true, vf: record.claim?.vf },
+      },
+    );
+    host.warn(pending.message);
+    return saveRecord(host, { ...saved, vmm: null, cleanup: toShape(pending) });
+  }
+}
+
+/** Whether somebody changed the type of a device that this instance claims. */
+export async function isDeviceChanged(host: Host, { id, claim, machineId }: InstanceRecord): Promise<boolean> {
+  if (!claim || !isCurrent(host, claim, machineId)) return false;
+  const now = await deviceOf(host, { instance: id, ...claimedDevice(claim) }).now();
+  return now.kind === "gone" || (now.kind === "type" && now.typeId !== claim.typeId);
+}
+
+async function withDevice(host: Host, record: InstanceRecord, made: Made): Promise<InstanceRecord> {
+  if (await isAssigned(host, record)) return record;
+  const freed = record.claim ? await releaseBeforeStart(host, record) : record;
+  made.now = null;
+  return allocate(host, freed, made);
+}
+
+/** A start must not go on while an earlier claim cannot be given back. */
+async function releaseBeforeStart(host: Host, record: InstanceRecord): Promise<InstanceRecord> {
+  try {
+    return await releaseClaim(host, { ...record, cleanup: null });
+  } catch (cause) {
+    throw new VgpuError(
+      "vgpu_cleanup_pending",
+      `The earlier claim of ${record.id} must be released before it starts.`,
+      {
+        cause,
+        details: { instance: record.id, claimKept: true, vf: record.claim?.vf },
+      },
+    );
+  }
+}
+
+/**
+ * Whether the claim's device already has the type that we wrote for this instance: its verb died after the write. Its children may
+ * not have, and one of them may be about to write 0: so this is asked under the device's lock, which they keep.
+ */
+async function isAssigned(host: Host, record: InstanceRecord): Promise<boolean> {
+  const { claim } = record;
+  if (!claim || record.phase === "complete" || !isCurrent(host, claim, record.machineId)) return false;
+  const held = { instance: record.id, ...claimedDevice(claim) };
+  return under(takeVf(host, held), async () => {
+    const device = deviceOf(host, held);
+    const now = await device.now();
+    const mark = await device.mark();
+    const ours = mark?.instance === record.id && mark.typeId === claim.typeId;
+    return now.kind === "type" && now.typeId === claim.typeId && ours && isProfile(claim.profile, record.spec.profile);
+  });
+}

@@ -1,0 +1,129 @@
+import { VgpuError } from "../../protocol/errors";
+import { unitName } from "../../protocol/names";
+import type { InstanceRecord } from "../../protocol/record";
+import type { InstanceView, State } from "../../protocol/view";
+import { isCurrent } from "../claims/release";
+import type { Host } from "../context";
+import { nameOf } from "../devices/device";
+import { claimedDevice, deviceOf } from "../devices/frameworks";
+import { type Marked, markedFor } from "../devices/marked";
+import { isBeingRemoved } from "../store/records";
+import { type Liveness, ownLiveness } from "../vmm/liveness";
+
+/** What is true of an instance now. Unknown liveness is an error, not a state. */
+export async function viewOf(host: Host, record: InstanceRecord): Promise<InstanceView> {
+  const { claim } = record;
+  const liveness = await ownLiveness(host, record.id, record.vmm);
+  return {
+    instanceId: record.id,
+    ownerId: record.owner,
+    incarnation: record.incarnation,
+    storeId: host.storeId,
+    machineId: record.machineId,
+    devicePath: claim?.devicePath ?? "",
+    vfAddress: claim?.vf ?? "",
+    gpuAddress: claim?.parent ?? "",
+    framework: claim?.framework ?? "",
+    mdevUuid: claim?.mdevUuid ?? "",
+    typeId: await observedType(host, record),
+    profile: claim?.profile ?? record.spec.profile,
+    uuid: record.uuid,
+    hostBootId: claim?.bootId ?? "",
+    assignedAt: claim?.assignedAt ?? "",
+    cleanupPending:
+      record.cleanup !== null ||
+      (claim !== null && liveness.answer === "dead" && record.phase === "complete" && record.desired === "stopped"),
+    state: stateOf(record, liveness),
+    spec: record.spec,
+    claimedTypeId: claim?.typeId ?? 0,
+    cleanup: record.cleanup,
+  };
+}
+
+function stateOf(record: InstanceRecord, { answer, reason }: Liveness): State {
+  if (isUnderWay(record)) return recordedState(record);
+  if (answer === "ambiguous") {
+    throw new VgpuError("liveness_ambiguous", `It cannot be told whether the VM of ${record.id} runs: ${reason}.`);
+  }
+  if (answer === "dead") return "stopped";
+  return record.desired === "stopped" ? "stopping" : "running";
+}
+
+const isUnderWay = ({ deleting, retained, phase }: InstanceRecord) => deleting || retained || phase !== "complete";
+
+/** The state as far as the record tells it, for an instance that cannot be looked at. */
+export function recordedState({ deleting, retained, phase, claim, desired }: InstanceRecord): State {
+  if (deleting) return "deleting";
+  if (retained) return "retained";
+  if (phase !== "complete") return "creating";
+  return claim && desired === "running" ? "running" : "stopped";
+}
+
+async function observedType(host: Host, record: InstanceRecord): Promise<number> {
+  const { claim } = record;
+  if (!claim || !isCurrent(host, claim, record.machineId)) return 0;
+  const device = { instance: record.id, ...claimedDevice(claim) };
+  const now = await deviceOf(host, device).now();
+  if (now.kind === "unreadable") {
+    throw new VgpuError(
+      "discovery_failed",
+      `The type of ${nameOf(device)} of ${record.id} cannot be read: ${now.reason}.`,
+    );
+  }
+  return now.kind === "type" ? now.typeId : 0;
+}
+
+/** What is left on the host of an instance that has no record. */
+export interface Leftovers {
+  /** Devices that are marked for it. */
+  readonly devices: readonly Marked[];
+  readonly unit: boolean;
+  readonly files: boolean;
+}
+
+/** Throws when any of it cannot be told. */
+export async function leftoversOf(host: Host, id: string): Promise<Leftovers> {
+  const devices = await markedFor(host, id);
+  const liveness = await ownLiveness(host, id, null);
+  if (liveness.answer === "ambiguous") {
+    throw new VgpuError("liveness_ambiguous", `It cannot be told whether ${unitName(id)} runs: ${liveness.reason}.`);
+  }
+  return {
+    devices,
+    unit: liveness.answer === "live",
+    files: await isBeingRemoved(host.files, id),
+  };
+}
+
+/** The view of an instance without a record; undefined when positively nothing of it is left. */
+export async function lostView(host: Host, id: string): Promise<InstanceView | undefined> {
+  const { devices, unit, files } = await leftoversOf(host, id);
+  if (devices.length === 0 && !unit && !files) return undefined;
+  return { ...emptyView(host, id), vfAddress: devices[0]?.vf ?? "", mdevUuid: devices[0]?.mdevUuid ?? "" };
+}
+
+/** Something of an instance is there, and more cannot be said. */
+export function emptyView(host: Host, id: string): InstanceView {
+  return {
+    instanceId: id,
+    ownerId: "",
+    incarnation: "",
+    storeId: host.storeId,
+    machineId: host.machineId,
+    devicePath: "",
+    vfAddress: "",
+    gpuAddress: "",
+    framework: "",
+    mdevUuid: "",
+    typeId: 0,
+    profile: "",
+    uuid: "",
+    hostBootId: "",
+    assignedAt: "",
+    cleanupPending: true,
+    state: "lost",
+    spec: null,
+    claimedTypeId: 0,
+    cleanup: null,
+  };
+}

@@ -1,0 +1,85 @@
+import * as fs from "node:fs";
+import type { HeldFile } from "./locks";
+import { runChild } from "./spawn";
+import { isGone, type Units } from "./system";
+
+const SLICE = "vgpu.slice";
+const ASK_WITHIN_MS = 20_000;
+
+export const realUnits: Units = {
+  async facts(name) {
+    const text = await systemctl(["show", "--property=LoadState,ActiveState,Job", name]);
+    const value = (key: string) => new RegExp(`^${key}=(.*)$`, "m").exec(text)?.[1] ?? "";
+    if (value("LoadState") === "") throw new Error(`systemctl said nothing of ${name}`);
+    return { load: value("LoadState"), active: value("ActiveState"), job: value("Job") !== "" };
+  },
+
+  async members(name) {
+    const folder = `/sys/fs/cgroup/${SLICE}/${name}`;
+    try {
+      const populated = /^populated 1$/m.test(fs.readFileSync(`${folder}/cgroup.events`, "utf8"));
+      return { populated, pids: fs.readFileSync(`${folder}/cgroup.procs`, "utf8").trim().split("\n").map(Number) };
+    } catch (error) {
+      // ENODEV: the folder went away between opening and reading.
+      if (isGone(error) || (error as NodeJS.ErrnoException).code === "ENODEV") return undefined;
+      throw error;
+    }
+  },
+
+  async names() {
+    try {
+      return fs.readdirSync(`/sys/fs/cgroup/${SLICE}`).filter((name) => name.endsWith(".service"));
+    } catch (error) {
+      if (isGone(error)) return [];
+      throw error;
+    }
+  },
+
+  async start(unit, lock) {
+    const properties = unit.properties.map((property) => `--property=${property}`);
+    const args = ["--quiet", "--no-ask-password", `--unit=${unit.name}`, `--slice=${SLICE}`, ...properties, "--"];
+    const end = await runChild("systemd-run", [...args, ...unit.command], {
+      inherit: [(lock as HeldFile).descriptor],
+      deadlineMs: 120_000,
+      leave: true,
+    });
+    if (!end.ended) return { kind: "unanswered" };
+    if (end.code === 0) return { kind: "started" };
+    return { kind: "refused", reason: end.stderr.trim() || `systemd-run ended with code ${end.code}` };
+  },
+
+  async signal(name, signal) {
+    await systemctl(["kill", `--signal=${signal}`, "--kill-whom=all", name]);
+  },
+
+  async forget(name) {
+    await systemctl(["reset-failed", name]);
+  },
+
+  async lastWords(name, lines, since) {
+    const args = [
+      "-u",
+      name,
+      `--since=@${Math.floor(since.getTime() / 1000)}`,
+      "-o",
+      "cat",
+      "-n",
+      String(lines),
+      "--no-pager",
+      "-q",
+    ];
+    const end = await runChild("journalctl", args, { deadlineMs: ASK_WITHIN_MS });
+    return end.ended ? end.stdout.trim() : "";
+  },
+
+  async stopping() {
+    const end = await runChild("systemctl", ["is-system-running"], { deadlineMs: ASK_WITHIN_MS });
+    return end.ended && end.stdout.trim() === "stopping";
+  },
+};
+
+async function systemctl(args: readonly string[]): Promise<string> {
+  const end = await runChild("systemctl", args, { deadlineMs: ASK_WITHIN_MS });
+  if (end.ended && end.code === 0) return end.stdout;
+  throw new Error(`systemctl ${args[0]}: ${end.ended ? end.stderr.trim() || `exit code ${end.code}` : "no answer"}`);
+}

@@ -1,0 +1,143 @@
+import { isDeepStrictEqual } from "node:util";
+import { VgpuError } from "../../protocol/errors";
+import type { InstanceRecord } from "../../protocol/record";
+import { RECORD_VERSION } from "../../protocol/record";
+import type { Spec } from "../../protocol/spec";
+import type { InstanceView } from "../../protocol/view";
+import { type Made, madeFrom } from "../claims/own-claims";
+import type { Host } from "../context";
+import { nameOf } from "../devices/device";
+import { type Admission, type Asker, admit } from "../instance/admission";
+import { isDeviceChanged, powerOff, powerOn } from "../instance/power-state";
+import { requireThisMachine } from "../instance/require";
+import { rollBack } from "../instance/rollback";
+import { type Leftovers, leftoversOf, viewOf } from "../instance/view";
+import { instanceLock, take, under } from "../store/locks";
+import { ownRecord, saveRecord, strictRecords } from "../store/records";
+import type { Held } from "../system/system";
+import { rememberingAbsence } from "../vmm/absent-unit";
+import { requireQemu } from "../vmm/boot";
+import { prepareDisk } from "../vmm/disk";
+import { forgetStarts } from "../vmm/restart-policy";
+import { clearAway, clearLeftovers } from "./delete";
+
+/**
+ * Brings an instance to what is asked, from whatever is there: the one path of create, update and adopt. So a create that was
+ * killed is finished by repeating it.
+ */
+export async function ensureInstance(host: Host, asker: Asker): Promise<InstanceView> {
+  return under(take(host, instanceLock(asker.instance), asker.instance), (lock) => ensureUnder(host, asker, lock));
+}
+
+/** The same for a caller that has the instance's lock. */
+export async function ensureUnder(asked: Host, asker: Asker, lock: Held): Promise<InstanceView> {
+  const host = rememberingAbsence(asked, asker.instance);
+  const there = await ownRecord(host.files, asker.instance);
+  if (there) requireThisMachine(host, there);
+  const admission = admit(asker, there);
+  if (admission.as === "refused") throw admission.error;
+  if (admission.as === "own" && admission.notice) host.warn(admission.notice);
+  // Both ask systemd; neither answer changes the other.
+  const left = there ? undefined : leftoversOf(host, asker.instance);
+  const [stopping] = await Promise.all([host.units.stopping(), left]);
+  if (stopping) throw new VgpuError("host_not_ready", "The host is shutting down.");
+  const qemu = asker.spec.running ? await requireQemu(host) : "";
+  const start = await startingRecord(host, asker, { admission, there, left });
+  const before = start.phase === "complete" ? there : undefined;
+  const made = madeFrom(start.claim);
+  const record = await bring(host, asker, start, { qemu, lock, made }).catch(async (failure: unknown) => {
+    throw await rollBack(host, asker.instance, { before, failure, made });
+  });
+  // What is complete is not taken back because it cannot be looked at now.
+  return viewOf(host, record);
+}
+
+/** What was left of an instance without a record; undefined while there is one. */
+type Seen = Promise<Leftovers> | undefined;
+
+/** The record to start from; what is only a remainder is cleared away first. Nothing of a new one is on the disk yet. */
+async function startingRecord(
+  host: Host,
+  asker: Asker,
+  { admission, there, left: seen }: { admission: Admission; there: InstanceRecord | undefined; left: Seen },
+): Promise<InstanceRecord> {
+  if (there && admission.as === "own")
+    return { ...there, owner: asker.owner, incarnation: asker.incarnation, acknowledged: asker.verb === "update" };
+  if (there) await clearAway(host, there);
+  await requireNoLeftovers(host, asker, await (seen ?? leftoversOf(host, asker.instance)));
+  return {
+    version: RECORD_VERSION,
+    id: asker.instance,
+    incarnation: asker.incarnation,
+    owner: asker.owner,
+    machineId: host.machineId,
+    phase: "preparing",
+    claim: null,
+    vmm: null,
+    desired: desiredOf(asker.spec),
+    deleting: false,
+    retained: false,
+    acknowledged: asker.verb === "update",
+    spec: asker.spec,
+    cleanup: null,
+    createdBootId: host.bootId,
+    createdUptimeMs: await host.clock.uptimeMs(),
+    createdAt: host.clock.wall().toISOString(),
+    disk: null,
+    uuid: host.clock.uuid(),
+    program: host.program,
+  };
+}
+
+/** A state that names an instance without a record wants it back: what is left of it goes first. A create must not end it. */
+async function requireNoLeftovers(host: Host, { verb, instance, spec }: Asker, left: Leftovers): Promise<void> {
+  if (!left.unit && left.devices.length === 0) return;
+  const what = [left.unit ? "its unit runs" : "", ...left.devices.map((device) => `${nameOf(device)} is marked for it`)]
+    .filter((text) => text !== "")
+    .join(", ");
+  if (verb === "update") {
+    host.warn(`The record of ${instance} is gone; what was left of it is ended and released first: ${what}.`);
+    await clearLeftovers(host, instance, spec.shutdownTimeoutMs);
+    return;
+  }
+  throw new VgpuError("vgpu_cleanup_pending", `Something of an earlier ${instance} is left on the host: ${what}.`, {
+    hint: "Run 'vgpu-host delete' for it on the host, or destroy the resource, then run the same command again.",
+    details: { instance, claimKept: false },
+  });
+}
+
+const desiredOf = (spec: Spec) => (spec.running ? "running" : "stopped");
+
+/** Inputs that a running QEMU cannot take over. */
+const NEEDS_RESTART = ["profile", "gpu", "vcpus", "memoryMiB"] as const satisfies readonly (keyof Spec)[];
+
+async function bring(
+  host: Host,
+  { spec }: Asker,
+  start: InstanceRecord,
+  { qemu, lock, made }: { qemu: string; lock: Held; made: Made },
+): Promise<InstanceRecord> {
+  const restart = NEEDS_RESTART.some((key) => start.spec[key] !== spec[key]) || (await isDeviceChanged(host, start));
+  if (!isDeepStrictEqual(start.spec.image, spec.image) && start.disk) {
+    throw new VgpuError(
+      "invalid_request",
+      `The image of ${start.id} cannot change in place; the instance must be replaced.`,
+    );
+  }
+  let record: InstanceRecord = { ...start, desired: desiredOf(spec) };
+  // While a record cannot be read nothing is claimed: better it runs on as it is than not at all.
+  if (restart && spec.running && record.claim) await strictRecords(host.files);
+  // Until it is down, the record on the disk keeps the old spec: that is what runs.
+  if (record.phase !== "preparing" && (restart || !spec.running)) {
+    record = await powerOff(host, record);
+    made.now = record.claim;
+  }
+  record = { ...record, spec };
+  if (record.phase === "preparing")
+    record = await prepareDisk(host, spec.image ? await saveRecord(host, record) : record);
+  if (spec.running) {
+    await forgetStarts(host, record.id);
+    record = await powerOn(host, record, { qemu, lock, made });
+  }
+  return saveRecord(host, { ...record, phase: "complete" });
+}

@@ -1,0 +1,101 @@
+import { toShape, VgpuError } from "../../protocol/errors";
+import type { InstanceRecord } from "../../protocol/record";
+import { releaseClaim, releaseHolding } from "../claims/release";
+import type { Host } from "../context";
+import { nameOf } from "../devices/device";
+import { claimedDevice } from "../devices/frameworks";
+import { removeFiles } from "../instance/remove-files";
+import { markBeforeEnd } from "../instance/repair-running";
+import { leftoversOf } from "../instance/view";
+import { instanceLock, take, under } from "../store/locks";
+import { ownRecord, saveRecord } from "../store/records";
+import { textOf } from "../system/system";
+import { stopVmm } from "../vmm/stop";
+
+export interface Deleted {
+  readonly deleted: true;
+  /** The incarnation named is gone already; another one is left untouched. */
+  readonly stale: boolean;
+  /** There was a record, a unit or a device of it. */
+  readonly found: boolean;
+}
+
+/** Deletes an instance and all that is its own. */
+export async function deleteInstance(host: Host, id: string, incarnation: string | undefined): Promise<Deleted> {
+  return under(take(host, instanceLock(id), id), async () => {
+    const record = await ownRecord(host.files, id);
+    if (record && incarnation !== undefined && record.incarnation !== incarnation) {
+      host.warn(`Instance ${id} belongs to ${record.owner} now, as ${record.incarnation}; it was not touched.`);
+      return { deleted: true, stale: true, found: true };
+    }
+    if (record) await clearAway(host, record);
+    const found = record !== undefined || (await clearLeftovers(host, id));
+    return { deleted: true, stale: false, found };
+  });
+}
+
+/** Stops, releases and removes an instance; a failure keeps the record, the claim and the flags, and repeating it goes on from there. */
+export async function clearAway(host: Host, record: InstanceRecord): Promise<void> {
+  const { id } = record;
+  // Copied from another machine: nothing of this one is its own but the files.
+  if (record.machineId !== host.machineId) return removeFiles(host, id);
+  let current = await begin(host, record);
+  try {
+    await markBeforeEnd(host, record);
+    await stopVmm(host, { id, vmm: record.vmm, shutdownTimeoutMs: record.spec.shutdownTimeoutMs });
+    current = await releaseClaim(host, current);
+    await releaseMarked(host, id);
+    await removeFiles(host, id);
+  } catch (cause) {
+    throw await cleanupPending(host, current, cause);
+  }
+}
+
+/** Until it is on the disk that a delete has begun, nothing is done. */
+async function begin(host: Host, record: InstanceRecord): Promise<InstanceRecord> {
+  try {
+    return await saveRecord(host, { ...record, deleting: true, desired: "stopped" });
+  } catch (cause) {
+    throw pending(record, cause);
+  }
+}
+
+/** Ends and releases what is left of an instance whose record is gone; answers whether there was anything. */
+export async function clearLeftovers(host: Host, id: string, shutdownTimeoutMs = 60_000): Promise<boolean> {
+  try {
+    const { unit, devices, files } = await leftoversOf(host, id);
+    await stopVmm(host, { id, vmm: null, shutdownTimeoutMs });
+    await releaseMarked(host, id);
+    await removeFiles(host, id);
+    return unit || files || devices.length > 0;
+  } catch (cause) {
+    throw new VgpuError("vgpu_cleanup_pending", `Something of ${id} is left on the host.`, {
+      cause,
+      details: { instance: id, claimKept: false },
+    });
+  }
+}
+
+/** Releases every device that was made for this instance, also where no claim tells of it any more. */
+async function releaseMarked(host: Host, id: string): Promise<void> {
+  for (const device of (await leftoversOf(host, id)).devices)
+    await releaseHolding(host, { ...device, vmm: null, current: true }, async () => {});
+}
+
+async function cleanupPending(host: Host, record: InstanceRecord, cause: unknown): Promise<VgpuError> {
+  const error = pending(record, cause);
+  await saveRecord(host, { ...record, cleanup: toShape(error) }).catch((unsaved) => host.warn(textOf(unsaved)));
+  return error;
+}
+
+function pending(record: InstanceRecord, cause: unknown): VgpuError {
+  const vf = record.claim?.vf;
+  const what = record.claim
+    ? `${nameOf(claimedDevice(record.claim))} of instance ${record.id} is still assigned`
+    : `instance ${record.id} is not removed`;
+  return new VgpuError("vgpu_cleanup_pending", `The delete is not finished: ${what}.`, {
+    cause,
+    details: { instance: record.id, claimKept: record.claim !== null, ...(vf && { vf }) },
+    hint: "Remove the cause, then retry the delete; reconcile retries the release too.",
+  });
+}

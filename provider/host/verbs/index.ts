@@ -1,0 +1,45 @@
+import { VgpuError } from "../../protocol/errors";
+import type { Request, RequestOf, Verb } from "../../protocol/messages";
+import type { Host } from "../context";
+import { clearHealth } from "../devices/quarantine";
+import { ensureInstance } from "./create-or-update";
+import { deleteInstance } from "./delete";
+import { inspectHost } from "./inspect";
+import { listInstances } from "./list";
+import { readInstance } from "./read";
+import { reconcileHost } from "./reconcile";
+import { releaseForeign } from "./release-foreign";
+import { startInstance } from "./start";
+import { stopInstance } from "./stop";
+import { uninstallHost } from "./uninstall";
+
+type Verbs = { [V in Verb]: (host: Host, request: RequestOf<V>) => Promise<unknown> };
+
+/** What each verb does. */
+const VERBS: Verbs = {
+  install: async (host) => ({ storeId: host.storeId }),
+  uninstall: (host) => uninstallHost(host),
+  inspect: (host) => inspectHost(host),
+  list: (host, { owner }) => listInstances(host, owner),
+  reconcile: (host) => reconcileHost(host),
+  read: async (host, { instance, incarnation }) => ({ instance: await readInstance(host, instance, incarnation) }),
+  create: async (host, asker) => ({ instance: await ensureInstance(host, asker) }),
+  update: async (host, asker) => ({ instance: await ensureInstance(host, asker) }),
+  start: async (host, { instance, incarnation }) => ({ instance: await startInstance(host, instance, incarnation) }),
+  stop: async (host, { instance, incarnation }) => ({ instance: await stopInstance(host, instance, incarnation) }),
+  delete: (host, { instance, incarnation }) => deleteInstance(host, instance, incarnation),
+  release: (host, { vf }) => releaseForeign(host, vf),
+  "vf-clear": async (host, { vf }) => {
+    await clearHealth(host, vf);
+    return { cleared: vf };
+  },
+};
+
+export function runVerb(host: Host, request: Request): Promise<unknown> {
+  const verb = VERBS[request.verb] as ((host: Host, request: Request) => Promise<unknown>) | undefined;
+  if (!verb) throw new VgpuError("invalid_request", `There is no verb ${request.verb}.`);
+  return verb(host, request);
+}
+
+/** Verbs that work on a store whose machine is another one: they look, or remove files only. */
+export const SAFE_ON_ANOTHER_MACHINE: ReadonlySet<Verb> = new Set(["read", "list", "delete"]);

@@ -1,0 +1,175 @@
+import { type CurrentClaim, currentClaims, type Stock } from "../claims/standing";
+import type { Host } from "../context";
+import { frameworkOf } from "../devices/detect";
+import { scanHandles, useOf } from "../devices/handles";
+import { type Candidate, candidates, onIt, roomOn, type Standing } from "../devices/placement";
+import { framebufferMiB } from "../devices/profiles";
+import { type Card, offersOf, type VirtualFunction } from "../devices/vendor-vfio/discovery";
+import { type Broken, findRecords, sortRecords } from "../store/records";
+
+/** One virtual function as an operator wants to see it. */
+export interface FunctionReport {
+  readonly vf: string;
+  readonly typeId: number;
+  readonly profile: string;
+  readonly status: "free" | "claimed" | "dirty" | "foreign" | "quarantined" | "unreadable";
+  /** Instance that claims it, or the reason of its status. */
+  readonly who: string;
+}
+
+export interface Counts {
+  readonly total: number;
+  /** Claimed by an instance. */
+  readonly used: number;
+  /** That some profile could be had on now. */
+  readonly allocatable: number;
+  /** With a type that we gave it and that nobody claims any more; it can be had when it is not in use. */
+  readonly dirty: number;
+  readonly quarantined: number;
+  readonly foreign: number;
+  readonly unreadable: number;
+}
+
+export interface CardReport {
+  readonly parent: string;
+  readonly counts: Counts;
+  readonly functions: readonly FunctionReport[];
+  /** Profiles that could be had on this card now, and how many vGPUs of each could be had next. */
+  readonly available: Readonly<Record<string, number>>;
+}
+
+/** What there is on the host's cards and who has it. While a record cannot be read, nothing is to be had. */
+export async function inspectHost(host: Host): Promise<{ cards: CardReport[] }> {
+  const { readable, broken } = sortRecords(await findRecords(host.files));
+  for (const { id, reason } of broken)
+    host.warn(`The record of ${id} cannot be read, so it is not known what it claims: ${reason}.`);
+  const framework = await frameworkOf(host);
+  const cards = await framework.discover(host);
+  const stock = await framework.takeStock(host, "", { cards, records: readable });
+  const standing = await withBusy(host, cards, stock);
+  const shown = cards.map((card) => reportOn(card, { ...stock, standing }));
+  const reports = withMissing(shown, currentClaims(host, readable));
+  return { cards: broken.length === 0 ? reports : reports.map((card) => withUnknown(card, broken)) };
+}
+
+/** Adds the devices that are claimed and that no card shows: gone, or without what makes them vGPU devices. */
+function withMissing(reports: readonly CardReport[], claims: readonly CurrentClaim[]): CardReport[] {
+  const shown = new Set(reports.flatMap(({ functions }) => functions.map(({ vf }) => vf)));
+  const missing = claims.filter(({ claim }) => !shown.has(claim.vf));
+  const parents = new Set([...reports.map(({ parent }) => parent), ...missing.map(({ claim }) => claim.parent)]);
+  return [...parents].map((parent) => {
+    const report = reports.find((one) => one.parent === parent);
+    const functions = [
+      ...(report?.functions ?? []),
+      ...missing
+        .filter(({ claim }) => claim.parent === parent)
+        .map(({ id, claim: { vf, profile } }): FunctionReport => {
+          const who = `claimed by ${id}; the host does not show it as a vGPU device now`;
+          return { vf, typeId: 0, profile, status: "unreadable", who };
+        }),
+    ];
+    const { allocatable = 0 } = report?.counts ?? {};
+    return { parent, counts: { ...countsOf(functions), allocatable }, functions, available: report?.available ?? {} };
+  });
+}
+
+/** What is typed and nobody's by the records that can be read may be of one that cannot; and nothing is given to anybody. */
+function withUnknown(card: CardReport, broken: readonly Broken[]): CardReport {
+  const ids = broken.map(({ id }) => id).join(", ");
+  const functions = card.functions.map((vf): FunctionReport => {
+    if (vf.status === "free") return { ...vf, who: `not to be had: the record of ${ids} cannot be read` };
+    if (vf.status !== "dirty" && vf.status !== "foreign") return vf;
+    return { ...vf, status: "unreadable", who: `${vf.who}, or claimed by the record that cannot be read: ${ids}` };
+  });
+  return {
+    ...card,
+    functions,
+    counts: { ...countsOf(functions), allocatable: 0 },
+    available: Object.fromEntries(Object.keys(card.available).map((profile) => [profile, 0])),
+  };
+}
+
+/** Functions with a type of ours that nobody claims, and that are in use, cannot be reset: placement finds that out by trying. */
+async function withBusy(host: Host, cards: readonly Card[], { standing }: Stock): Promise<Map<string, Standing>> {
+  const all = new Map(standing);
+  const isDirty = (at: Standing | undefined) => at?.claimedBy === undefined && at?.markedFor !== undefined;
+  const dirty = cards.flatMap((card) => card.functions.filter((vf) => vf.typeId !== 0 && isDirty(all.get(vf.address))));
+  if (dirty.length === 0) return all;
+  for (const [address, handles] of await scanHandles(
+    host,
+    dirty.map((vf) => vf.address),
+  )) {
+    const [at, use] = [all.get(address), useOf(handles)];
+    if (at && use !== undefined) all.set(address, { ...at, heldBack: at.heldBack ?? `in use: ${use}` });
+  }
+  return all;
+}
+
+function reportOn(card: Card, stock: Stock): CardReport {
+  const names = [...new Set(card.functions.flatMap((vf) => vf.creatable.map((profile) => profile.name)))].sort();
+  const roomAt = ({ vf, typeId, profile }: Candidate) => {
+    const there = card.functions.find(({ address }) => address === vf);
+    return there?.room ? roomOn(there, { typeId, name: profile }, stock.standing.get(vf)) : 1;
+  };
+  const allocatable = new Set<string>();
+  const available = names.map((profile) => {
+    const wish = { profile, gpu: card.parent };
+    const places = candidates(wish, { cards: [card], ...stock, strategy: "spread" });
+    for (const { vf } of places) allocatable.add(vf);
+    const room = places.reduce((sum, place) => sum + roomAt(place), 0);
+    return [profile, Math.min(room, fitsOn(card, profile))] as const;
+  });
+  const functions = card.functions.map((vf): FunctionReport => {
+    const at = stock.standing.get(vf.address);
+    const name = offersOf(vf).find((offered) => offered.typeId === vf.typeId)?.name ?? "";
+    return { vf: vf.address, typeId: vf.typeId, profile: name, ...statusOf(vf, at, stock.health) };
+  });
+  const unreadable = card.unreadable.map(({ address, reason }): FunctionReport => {
+    return { vf: address, typeId: 0, profile: "", status: "unreadable", who: reason };
+  });
+  const all = [...functions, ...unreadable];
+  const counts = { ...countsOf(all), allocatable: allocatable.size };
+  return { parent: card.parent, counts, functions: all, available: Object.fromEntries(available) };
+}
+
+function countsOf(all: readonly FunctionReport[]): Omit<Counts, "allocatable"> {
+  const count = (status: FunctionReport["status"]) => all.filter((one) => one.status === status).length;
+  return {
+    total: all.length,
+    used: count("claimed"),
+    dirty: count("dirty"),
+    quarantined: count("quarantined"),
+    foreign: count("foreign"),
+    unreadable: count("unreadable"),
+  };
+}
+
+/**
+ * How many vGPUs of a profile fit on a card by its memory, as far as that is known: the largest type of an idle card is the whole card. A
+ * name with a slice in it (MIG) tells nothing of the card.
+ */
+function fitsOn(card: Card, profile: string): number {
+  const isIdle = (vf: VirtualFunction) => vf.typeId === 0 && (vf.mdevs ?? []).length === 0;
+  const idle = card.unreadable.length === 0 && card.functions.every(isIdle);
+  const names = card.functions.flatMap((vf) => vf.creatable.map(({ name }) => name));
+  const size = framebufferMiB(profile);
+  if (!idle || size === 0 || names.some((name) => /-\d+-\d+[A-Z]$/.test(name))) return Number.POSITIVE_INFINITY;
+  return Math.floor(Math.max(...names.map(framebufferMiB)) / size);
+}
+
+function statusOf(
+  { address, typeId }: VirtualFunction,
+  at: Standing | undefined,
+  health: Stock["health"],
+): Pick<FunctionReport, "status" | "who"> {
+  if (at?.claimedBy !== undefined) return { status: "claimed", who: at.claimedBy };
+  if (at?.quarantined) {
+    const causes = health.get(address)?.failures.map(({ instance, reason }) => `${instance}: ${reason}`) ?? [];
+    return { status: "quarantined", who: causes.join("; ") };
+  }
+  const who = onIt(at).join(", ");
+  if (typeId === 0 && who) return { status: at?.carries?.length ? "claimed" : "foreign", who };
+  if (typeId === 0) return { status: "free", who: at?.heldBack ?? "" };
+  if (at?.markedFor === undefined) return { status: "foreign", who: `type ${typeId} was not set by us` };
+  return { status: "dirty", who: at.heldBack ?? `left by ${at.markedFor}` };
+}

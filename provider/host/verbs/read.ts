@@ -1,0 +1,34 @@
+import type { InstanceView } from "../../protocol/view";
+import type { Host } from "../context";
+import { requireIncarnation } from "../instance/require";
+import { lostView, viewOf } from "../instance/view";
+import { instanceLock } from "../store/locks";
+import { findRecord, ownRecord, saveRecord } from "../store/records";
+
+/** What is true of an instance, or null when positively nothing of it is left. Waits for no lock. */
+export async function readInstance(
+  host: Host,
+  id: string,
+  incarnation: string | undefined,
+): Promise<InstanceView | null> {
+  const record = await ownRecord(host.files, id);
+  if (!record) return (await lostView(host, id)) ?? null;
+  requireIncarnation(record, incarnation);
+  if (incarnation !== undefined && !record.acknowledged) await acknowledge(host, id, incarnation);
+  return viewOf(host, record);
+}
+
+/** Notes that a state holds this incarnation. Whoever has the lock now is not disturbed; a later read notes it. */
+async function acknowledge(host: Host, id: string, incarnation: string): Promise<void> {
+  const lock = await host.locks.take(instanceLock(id), { verb: host.verb, instance: id }, 0);
+  if (!lock) return;
+  try {
+    const found = await findRecord(host.files, id);
+    if (found?.kind === "record" && found.record.incarnation === incarnation)
+      await saveRecord(host, { ...found.record, acknowledged: true });
+  } catch {
+    // A read must work on a disk that takes no writes.
+  } finally {
+    await lock.release();
+  }
+}

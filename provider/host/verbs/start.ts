@@ -1,0 +1,31 @@
+import { VgpuError } from "../../protocol/errors";
+import type { InstanceView } from "../../protocol/view";
+import type { Host } from "../context";
+import { knownRecord } from "../instance/require";
+import { instanceLock, take, under } from "../store/locks";
+import { ensureUnder } from "./create-or-update";
+
+/** Starts a stopped instance on a free virtual function; one that runs is left as it is. */
+export async function startInstance(host: Host, id: string, incarnation: string | undefined): Promise<InstanceView> {
+  // Read under the lock: what a delete has removed meanwhile does not come back, nor a spec that an update has replaced.
+  return under(take(host, instanceLock(id), id), async (lock) => {
+    const record = await knownRecord(host, id, incarnation);
+    if (record.retained) {
+      throw new VgpuError("retained_instance", `Instance ${id} is the remainder of a failed create.`, {
+        // What was released already must not sound as if it were held.
+        ...(!record.claim && { hint: "Delete it; it holds no vGPU any more." }),
+      });
+    }
+    if (record.deleting)
+      throw new VgpuError("retained_instance", `Instance ${id} is being deleted.`, {
+        hint: "Run the delete again to finish it.",
+      });
+    const spec = { ...record.spec, running: true };
+    const { owner } = record;
+    return ensureUnder(
+      host,
+      { verb: "update", instance: id, owner, incarnation: record.incarnation, adopt: false, spec },
+      lock,
+    );
+  });
+}

@@ -1,0 +1,46 @@
+import { isVgpuError, VgpuError } from "../../protocol/errors";
+import type { InstanceRecord } from "../../protocol/record";
+import type { InstanceView } from "../../protocol/view";
+import type { Host } from "../context";
+import { powerOff } from "../instance/power-state";
+import { knownRecord } from "../instance/require";
+import { recordedView } from "../instance/safe-view";
+import { viewOf } from "../instance/view";
+import { instanceLock, take, under } from "../store/locks";
+import { textOf } from "../system/system";
+import { stopVmm } from "../vmm/stop";
+
+/** Stops an instance and gives its vGPU back. */
+export async function stopInstance(host: Host, id: string, incarnation: string | undefined): Promise<InstanceView> {
+  return under(take(host, instanceLock(id), id), async () => {
+    const record = await knownRecord(host, id, incarnation);
+    if (record.retained) {
+      host.warn(`Instance ${id} is the remainder of a failed create; it has no VM to stop.`);
+      return viewOf(host, record);
+    }
+    const stopped: InstanceRecord = { ...record, desired: "stopped", spec: { ...record.spec, running: false } };
+    const off = await powerOff(host, stopped).catch(async (failure: unknown) => {
+      throw isVgpuError(failure) && failure.code === "store_failed"
+        ? await stopUnrecorded(host, record, failure)
+        : failure;
+    });
+    return viewAfter(host, off);
+  });
+}
+
+/** The VM is down: that its device cannot be looked at now is a warning, as it is that the device could not be given back. */
+async function viewAfter(host: Host, record: InstanceRecord): Promise<InstanceView> {
+  try {
+    return await viewOf(host, record);
+  } catch (error) {
+    host.warn(textOf(error));
+    return recordedView(host, record);
+  }
+}
+
+/** A disk that takes no writes must not keep a VM running; its claim stands, and so does its device. */
+async function stopUnrecorded(host: Host, { id, vmm, spec }: InstanceRecord, failure: VgpuError): Promise<VgpuError> {
+  await stopVmm(host, { id, vmm, shutdownTimeoutMs: spec.shutdownTimeoutMs });
+  const text = `Instance ${id} is stopped, but that could not be recorded, so its claim stands: ${failure.message}`;
+  return new VgpuError("store_failed", text, { cause: failure });
+}

@@ -1,0 +1,69 @@
+import { create, eraseRecord, pass, recordOf, run } from "../sim/run";
+import type { Sim } from "../sim/sim-system";
+import { SCENARIOS, type Scenario } from "./scenarios";
+
+/** What vendor VFIO does with virtual functions that are typed already has no like on an mdev host. */
+const OF_FUNCTIONS = new Set([
+  "create, on a dirty device",
+  "reconcile, with devices that nobody claims",
+  "reconcile, with a release that is pending",
+]);
+
+/** An mdev whose record is gone, and whose VM has ended. */
+async function orphan(sim: Sim, id: string): Promise<void> {
+  await create(sim, id);
+  for (const pid of sim.kernel.pidsOf(`vgpu-vm-${id}.service`)) {
+    const process = sim.kernel.processes.get(pid);
+    if (process) sim.kernel.end(process, 1);
+  }
+  eraseRecord(sim, id);
+}
+
+const noneLeft = (sim: Sim) => (sim.hardware.mdevs?.byUuid.size ? "an mdev is still there" : undefined);
+
+/** The same verbs on hosts with mdevs: one on each virtual function, and several on a card. */
+export const MDEV_SCENARIOS: readonly Scenario[] = [
+  ...SCENARIOS.filter(({ name }) => !OF_FUNCTIONS.has(name)).map((scenario) => ({
+    ...scenario,
+    name: `mdev: ${scenario.name}`,
+    sim: { framework: "mdev" } as const,
+  })),
+  ...SCENARIOS.filter(({ name }) => ["create", "delete, running"].includes(name)).map((scenario) => ({
+    ...scenario,
+    name: `mdev on a card beside another: ${scenario.name}`,
+    sim: { framework: "mdev", vfs: 0 } as const,
+    prepare: async (sim: Sim) => {
+      await create(sim, "other");
+      await scenario.prepare(sim);
+    },
+    wrong: (sim: Sim) => (sim.disk.list("/var/lib/vgpu/instances").includes("other") ? undefined : "the other is gone"),
+    keeps: ["other"],
+  })),
+  {
+    name: "mdev: reconcile, with mdevs that nobody claims",
+    verb: "reconcile",
+    sim: { framework: "mdev" },
+    prepare: async (sim) => {
+      await orphan(sim, "x");
+      await orphan(sim, "y");
+      await pass(sim, 400_000);
+    },
+    asked: () => ({}),
+    wrong: noneLeft,
+    keeps: [],
+  },
+  {
+    name: "mdev: reconcile, with a release that is pending",
+    verb: "reconcile",
+    sim: { framework: "mdev" },
+    prepare: async (sim) => {
+      await create(sim, "a");
+      const id = sim.hardware.faults.add({ on: "write", path: "/sys/bus/mdev/devices/*/remove", errno: "EBUSY" });
+      await run(sim, "stop", { instance: "a" });
+      sim.hardware.faults.remove(id);
+    },
+    asked: () => ({}),
+    wrong: (sim) => noneLeft(sim) ?? (recordOf(sim, "a")?.claim ? "it still claims" : undefined),
+    keeps: ["a"],
+  },
+];

@@ -1,0 +1,103 @@
+import { test } from "vitest";
+import { type Holding, type ReleaseFacts, releaseVerdict } from "../../../../provider/host/claims/release";
+import { expectDecision } from "../../../support/scenario-row";
+
+const holding: Holding = { instance: "a", vmm: null, vf: "0000:01:00.4", typeId: 7, current: true };
+const facts: ReleaseFacts = {
+  own: { answer: "dead", reason: "no witness of life" },
+  handles: { holders: [], writers: [], unreadable: [] },
+  now: { kind: "type", typeId: 7 },
+  mark: { instance: "a", typeId: 7, bootId: "b" },
+};
+const zero = { now: { kind: "type", typeId: 0 } } as const;
+const gone = { now: { kind: "gone" } } as const;
+const live = { own: { answer: "live", reason: "its unit has processes" } } as const;
+const writer = { handles: { ...facts.handles, writers: ["pid 5"] } };
+const unseen = { handles: { ...facts.handles, unreadable: ["pid 6: EIO"] } };
+const unreadable = { now: { kind: "unreadable", reason: "EIO" } } as const;
+
+test.each<[string, Partial<ReleaseFacts>, Partial<Holding>, string, RegExp | ""]>([
+  [
+    "I-11 a live VMM is asked about before anything else",
+    { ...live, ...zero },
+    {},
+    "vmm_exit_timeout",
+    /VMM of a is not shown to be dead \(its unit has processes\), so 0000:01:00.4 is kept/,
+  ],
+  [
+    "I-11 so is one that may live",
+    { own: { answer: "ambiguous", reason: "EIO" }, ...gone },
+    {},
+    "vmm_exit_timeout",
+    /VMM of a is not shown to be dead \(EIO\), so 0000:01:00.4 is kept/,
+  ],
+  [
+    "I-09 a stuck writer keeps it, though it reads 0",
+    { ...writer, ...zero },
+    {},
+    "device_busy",
+    /0000:01:00.4 .*hangs.*pid 5/,
+  ],
+  [
+    "I-09 a process that cannot be looked at may be the writer",
+    { ...unseen, ...zero },
+    {},
+    "device_busy",
+    /0000:01:00.4 .*hangs: pid 6/,
+  ],
+  ["I-01 (c) an unreadable type keeps it", unreadable, {}, "discovery_failed", /0000:01:00.4.*EIO/],
+  [
+    "I-01 (c) also for a claim of an earlier boot",
+    unreadable,
+    { current: false },
+    "discovery_failed",
+    /0000:01:00.4.*EIO/,
+  ],
+  ["I-01 (a) it reads 0 already", zero, {}, "drop", ""],
+  ["I-01 (b) the function is gone", gone, {}, "drop", ""],
+  ["I-01 (b) gone, whoever cannot be looked at", { ...unseen, ...gone }, {}, "drop", ""],
+  [
+    "H-12 a claim of an earlier boot, typed by somebody",
+    { mark: undefined },
+    { current: false },
+    "drop",
+    /0000:01:00.4 is foreign: it has type 7; the claim of a was of an earlier boot/,
+  ],
+  [
+    "H-12 the same, typed for another of ours",
+    { mark: { instance: "b", typeId: 7, bootId: "b" } },
+    { current: false },
+    "drop",
+    /0000:01:00.4 was typed for b: .*the claim of a was of an earlier boot/,
+  ],
+  [
+    "H-13 another type than the claim's",
+    { now: { kind: "type", typeId: 8 } },
+    {},
+    "drop",
+    /0000:01:00.4 is foreign: it has type 8, not type 7 as a wrote/,
+  ],
+  ["H-15 no mark", { mark: undefined }, {}, "drop", /0000:01:00.4 is foreign: it has type 7/],
+  [
+    "H-15 a mark of another type",
+    { mark: { instance: "a", typeId: 8, bootId: "b" } },
+    {},
+    "drop",
+    /0000:01:00.4 is foreign: it has type 7/,
+  ],
+  [
+    "G-08 a mark of another instance",
+    { mark: { instance: "b", typeId: 7, bootId: "b" } },
+    {},
+    "drop",
+    /0000:01:00.4 was typed for b/,
+  ],
+  ["H-01 ours in every respect: ask the others", {}, {}, "ask", ""],
+])("%s", (_, fact, held, outcome, says) => {
+  const verdict = releaseVerdict({ ...holding, ...held }, { ...facts, ...fact });
+  const [said, answer] =
+    verdict.act === "keep"
+      ? [verdict.error.message, verdict.error.code]
+      : [verdict.act === "drop" ? (verdict.warning ?? "") : "", verdict.act];
+  expectDecision({ says: said, outcome: answer }, { says, outcome });
+});

@@ -1,0 +1,75 @@
+import { expect, test } from "vitest";
+import type { Report } from "../../../../provider/protocol/report";
+import { claimOn, putRecord } from "../../../sim/records";
+import { create, recordOf, run, spec } from "../../../sim/run";
+import { holdOpen, makeDirty, markOf, seenOf, VF1, VF2, VF3 } from "../../../sim/scenario";
+import { Sim } from "../../../sim/sim-system";
+import { expectRow } from "../../../support/scenario-row";
+
+const count = (trace: readonly string[], step: RegExp) => trace.filter((one) => step.test(one)).length;
+
+test("a create asks systemd once whether there is a unit of its name", async () => {
+  const sim = new Sim();
+  const actor = sim.actor("create");
+  await run(
+    sim,
+    "create",
+    { instance: "a", incarnation: "00000000-0001", owner: "org/a", adopt: false, spec: spec() },
+    actor,
+  );
+  expect(recordOf(sim, "a")?.phase).toBe("complete");
+  expect(count(actor.trace, /^unit vgpu-vm-a/)).toBe(1);
+});
+
+test("a pass over VMs that run takes no lock of theirs, asks systemd for none and looks at no process's files", async () => {
+  const sim = new Sim();
+  for (const id of ["a", "b", "c"]) await create(sim, id);
+  const actor = sim.actor("reconcile");
+  const { code } = await run(sim, "reconcile", {}, actor);
+  expect(code).toBe("");
+  expect(actor.trace.filter((step) => /^(lock vm-|unit |processes$)/.test(step))).toEqual([]);
+});
+
+test("a pass looks through all processes once for all that it releases, and once more before each write", async () => {
+  const sim = new Sim();
+  for (const [index, vf] of [VF1, VF2, VF3].entries()) {
+    const claim = claimOn(sim, { vf, bootId: "an earlier boot" });
+    putRecord(sim, `stale-${index}`, { claim });
+  }
+  const reads = sim.actor("reconcile");
+  await run(sim, "reconcile", {}, reads);
+  expect([0, 1, 2].map((index) => recordOf(sim, `stale-${index}`)?.claim)).toEqual([null, null, null]);
+  expect(count(reads.trace, /^processes$/)).toBe(1);
+
+  for (const vf of [VF1, VF2]) makeDirty(sim, vf);
+  const clears = sim.actor("reconcile");
+  await run(sim, "reconcile", {}, clears);
+  expect([count(clears.trace, /^write 0 /), count(clears.trace, /^processes$/)]).toEqual([2, 3]);
+});
+
+test("I-02 who opens a device after the pass's one look is seen by the look before the write", async () => {
+  const sim = new Sim();
+  for (const vf of [VF1, VF2]) makeDirty(sim, vf);
+  const actor = sim.actor("reconcile");
+  let isOpened = false;
+  actor.before = (step) => {
+    // The first device is done; the pass has had its look.
+    if (isOpened || !/^lock vf-/.test(step) || !step.includes(VF2)) return;
+    isOpened = true;
+    void holdOpen(sim, VF2);
+  };
+  const outcome = await run(sim, "reconcile", {}, actor);
+  const { findings } = outcome.value as Report;
+  const found = findings.map(({ about, kind, text }) => `${kind} ${about}: ${text}`).join("\n");
+  expect(isOpened).toBe(true);
+  expectRow(
+    { ...seenOf(sim, outcome, "ghost"), says: found },
+    {
+      writes: [`${VF1} 0 ok`],
+      record: undefined,
+      says: new RegExp(`^[^\n]*${VF1}[^\n]*\npending ${VF2}: [^\n]*in use[^\n]*$`),
+      outcome: "",
+    },
+  );
+  expect(markOf(sim, VF2)).toMatchObject({ instance: "ghost" });
+});

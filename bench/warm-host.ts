@@ -7,7 +7,7 @@ import type { Connection } from "../provider/ssh/connection";
 import { pinnedPolicy } from "../provider/ssh/host-key";
 import { Pool } from "../provider/ssh/pool";
 import { load, type Program } from "../provider/ssh/program";
-import { type Ask, runVerb } from "../provider/ssh/run";
+import { type Ask, execVerb } from "../provider/ssh/run";
 import type { Target } from "../provider/ssh/target";
 import { uploadProgram } from "../provider/ssh/upload";
 import type { StartOptions } from "../test/simhost/options";
@@ -63,7 +63,7 @@ export class WarmHost implements AsyncDisposable {
   async ask<V extends Verb>(verb: V, rest: Rest<V>): Promise<unknown> {
     const ask = { verb, ...rest } as unknown as Ask;
     const result = await this.pool.use(this.target(), (connection) =>
-      runVerb(connection, ask, { program: this.program.sha256 }),
+      execVerb(connection, ask, { program: this.program.sha256 }),
     );
     if (result === "not installed") throw new Error("the host program is not on the host");
     if (!result.ok) throw new Error(`${verb}: ${result.error.message}`);

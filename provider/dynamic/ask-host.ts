@@ -3,7 +3,7 @@ import type { Result } from "../protocol/messages";
 import type { Connection } from "../ssh/connection";
 import { Pool } from "../ssh/pool";
 import { hostProgram, type Program } from "../ssh/program";
-import { type Ask, runVerb } from "../ssh/run";
+import { type Ask, execVerb } from "../ssh/run";
 import type { Target } from "../ssh/target";
 import { uploadImage, uploadProgram } from "../ssh/upload";
 import { engineLives } from "./engine";
@@ -53,7 +53,9 @@ async function onConnection(connection: Connection, call: Call, program: Program
   const lacking = lackingImage(result, call);
   if (lacking === undefined) return result;
   try {
-    await once(connection, lacking.sha256, () => uploadImage(connection, lacking.path, lacking.sha256, attended(call)));
+    await shareWork(connection, lacking.sha256, () =>
+      uploadImage(connection, lacking.path, lacking.sha256, attended(call)),
+    );
     return await sendVerb(connection, call, program);
   } catch (error) {
     if (isVgpuError(error) && error.code === "result_unknown") throw error;
@@ -66,11 +68,11 @@ async function sendVerb(connection: Connection, call: Call, program: Program): P
   // Connecting or an upload may have taken long.
   await requireEngine(call);
   const options = { program: program.sha256, ...attended(call) };
-  const first = await runVerb(connection, call.ask, options);
-  if (first !== "not installed") return heard(call, first);
-  await once(connection, `${program.sha256} ${call.ask.storeId ?? ""}`, () => install(connection, call, program));
-  const second = await runVerb(connection, call.ask, options);
-  if (second !== "not installed") return heard(call, second);
+  const first = await execVerb(connection, call.ask, options);
+  if (first !== "not installed") return withHostName(call, first);
+  await shareWork(connection, `${program.sha256} ${call.ask.storeId ?? ""}`, () => install(connection, call, program));
+  const second = await execVerb(connection, call.ask, options);
+  if (second !== "not installed") return withHostName(call, second);
   const { host } = connection.hop;
   throw new VgpuError("host_not_ready", `The host program was brought to ${host}, but it cannot be started there.`, {
     hint: "Node.js 18 or newer is needed on the host, and /usr/local/lib may not be mounted noexec.",
@@ -78,14 +80,14 @@ async function sendVerb(connection: Connection, call: Call, program: Program): P
 }
 
 /** What the host said, with its warnings shown. The host does not know what it is called here, so an error gets its name. */
-function heard(call: Call, result: Result): Result {
+function withHostName(call: Call, result: Result): Result {
   for (const warning of result.warnings) call.log.warn(warning);
   if (result.ok) return result;
   return { ...result, error: { ...result.error, message: `on ${call.host}: ${result.error.message}` } };
 }
 
 /** Does something once on a connection, however many verbs need it at the same time. */
-async function once(connection: Connection, key: string, work: () => Promise<void>): Promise<void> {
+async function shareWork(connection: Connection, key: string, work: () => Promise<void>): Promise<void> {
   const running = bringing.get(connection) ?? new Map<string, Promise<void>>();
   bringing.set(connection, running);
   const mine = running.get(key) ?? work();
@@ -119,7 +121,7 @@ async function install(connection: Connection, call: Call, program: Program): Pr
   if (storeId === undefined && !call.changes) return;
   if (storeId === undefined && call.ask.verb === "delete") return;
   const ask: Ask = { verb: "install", ...(storeId !== undefined && { storeId }) };
-  const result = await runVerb(connection, ask, { program: program.sha256, onProgress: call.log.info }).catch(
+  const result = await execVerb(connection, ask, { program: program.sha256, onProgress: call.log.info }).catch(
     (error) => {
       // The verb that was asked for has not been sent, whatever became of the installation.
       if (!isVgpuError(error) || error.code !== "result_unknown") throw error;
@@ -129,7 +131,7 @@ async function install(connection: Connection, call: Call, program: Program): Pr
     },
   );
   if (result === "not installed") return;
-  const installed = heard(call, result);
+  const installed = withHostName(call, result);
   if (!installed.ok) throw fromShape(installed.error);
 }
 

@@ -2,7 +2,7 @@ import { stat } from "node:fs/promises";
 import { KeyProblem, readPrivateKey } from "../ssh/keys";
 import { fileSha256 } from "../ssh/upload";
 import { withDefaults } from "./inputs";
-import { containsUnknown, type Problem, problemsOf } from "./validation";
+import { containsUnknown, type Problem, validateInputs } from "./validation";
 
 export interface Checked {
   readonly inputs: Record<string, unknown>;
@@ -16,7 +16,7 @@ export interface Checked {
 export async function checkInputs(values: Record<string, unknown>): Promise<Checked> {
   const given = withoutNulls(values) as Record<string, unknown>;
   const { __provider: provider, ...own } = given;
-  const failures = [...problemsOf(own), ...keyProblems(own.connection, "connection")];
+  const failures = [...validateInputs(own), ...keyProblems(own.connection, "connection")];
   const inputs: Record<string, unknown> = {
     ...withDefaults(own),
     ...(provider !== undefined && { __provider: provider }),

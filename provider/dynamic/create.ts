@@ -8,9 +8,9 @@ import { type FullInputs, withDefaults } from "./inputs";
 import { logOf } from "./log";
 import { observed, plain, unanswered } from "./outputs";
 import { pulumiId } from "./pulumi-id";
-import { targetOf } from "./resolve-connection";
+import { resolveConnection } from "./resolve-connection";
 import { settings } from "./settings";
-import { wantedSpec } from "./to-spec";
+import { toSpec } from "./to-spec";
 
 /**
  * Makes an instance. After the request was sent every failure keeps the resource in state, unless the host says that
@@ -22,8 +22,8 @@ export async function createInstance(values: Record<string, unknown>): Promise<{
   const id = pulumiId(host, name);
   const incarnation = randomUUID();
   const nothing = unanswered(name, owner, incarnation);
-  const target = await targetOf({ host, program: inputs.connection, settings: await settings() });
-  const ask = { verb: "create", instance: name, incarnation, owner, spec: wantedSpec(inputs), adopt } as const;
+  const target = await resolveConnection({ host, program: inputs.connection, settings: await settings() });
+  const ask = { verb: "create", instance: name, incarnation, owner, spec: toSpec(inputs), adopt } as const;
 
   const result = await callVerb({
     host,

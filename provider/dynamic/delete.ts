@@ -3,7 +3,7 @@ import { deleteValue } from "../protocol/messages";
 import { callVerb } from "./ask-host";
 import { type ConnectionInputs, withDefaults } from "./inputs";
 import { logOf } from "./log";
-import { targetOf } from "./resolve-connection";
+import { resolveConnection } from "./resolve-connection";
 import { settings } from "./settings";
 import { fromState } from "./state";
 
@@ -11,7 +11,7 @@ import { fromState } from "./state";
 export async function deleteInstance(id: string, props: Record<string, unknown>): Promise<void> {
   const { host, instance, storeId, incarnation } = fromState(id, props);
   const log = logOf(instance);
-  const target = await targetOf({
+  const target = await resolveConnection({
     host,
     state: withDefaults(props).connection as ConnectionInputs,
     settings: await settings(),

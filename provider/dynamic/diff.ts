@@ -3,7 +3,7 @@ import { driftOf } from "./drift";
 import { EFFECTS, type InputName } from "./input-changes";
 import { type FullInputs, withDefaults } from "./inputs";
 import type { Observed } from "./outputs";
-import { wantedSpec } from "./to-spec";
+import { toSpec } from "./to-spec";
 import { containsUnknown } from "./validation";
 
 export interface Difference {
@@ -28,7 +28,7 @@ export function differenceOf(
   );
   const replaces = changed.filter((name) => EFFECTS[name] === "replace");
   // State of an older release may lack an input that check adds today.
-  const wanted = containsUnknown(after) ? undefined : wantedSpec(after as unknown as FullInputs);
+  const wanted = containsUnknown(after) ? undefined : toSpec(after as unknown as FullInputs);
   const drift = driftOf(before as Partial<Observed>, wanted, after.owner);
   for (const text of drift) notice(text);
   return {

@@ -5,7 +5,7 @@ import { type ConnectionInputs, withDefaults } from "./inputs";
 import { logOf } from "./log";
 import { observed, plain } from "./outputs";
 import { instanceOf } from "./pulumi-id";
-import { targetOf } from "./resolve-connection";
+import { resolveConnection } from "./resolve-connection";
 import { settings } from "./settings";
 import { fromState } from "./state";
 
@@ -19,7 +19,7 @@ export async function readInstance(
   props: Record<string, unknown>,
 ): Promise<{ id?: string; props?: object }> {
   const { host, instance, storeId, incarnation } = fromState(id, props);
-  const target = await targetOf({
+  const target = await resolveConnection({
     host,
     state: withDefaults(props).connection as ConnectionInputs,
     settings: await settings(),

@@ -5,17 +5,17 @@ import { VgpuError } from "../protocol/errors";
 import { type HostKeyPolicy, pinnedPolicy } from "../ssh/host-key";
 import type { Credential, Hop, Target } from "../ssh/target";
 import type { ConnectionInputs } from "./inputs";
-import type { Settings } from "./settings";
+import type { ProviderSettings } from "./settings";
 
 /** Where the connection's parts come from. */
-export interface TargetSources {
+export interface ConnectionSources {
   /** The logical host; its address where the connection names no other. */
   readonly host: string;
   /** What the program says now; absent when only the state is known. */
   readonly program?: ConnectionInputs | undefined;
   /** What the state remembers. */
   readonly state?: ConnectionInputs | undefined;
-  readonly settings: Settings;
+  readonly settings: ProviderSettings;
 }
 
 const TRIES = 10;
@@ -28,7 +28,7 @@ const KNOWN_HOSTS = [
 ];
 
 /** How to reach a host: its hops, their keys, and the credentials for each in the order in which they are tried. */
-export async function targetOf(sources: TargetSources): Promise<Target> {
+export async function resolveConnection(sources: ConnectionSources): Promise<Target> {
   const connection = sources.program ?? sources.state ?? {};
   const remembered = sources.program ? sources.state : undefined;
   const chain = [...proxies(connection), connection];
@@ -57,7 +57,7 @@ async function hopOf(
   hop: ConnectionInputs,
   host: string,
   name: string,
-  { program, settings }: TargetSources,
+  { program, settings }: ConnectionSources,
   remembered: ConnectionInputs | undefined,
 ): Promise<Hop> {
   const user = hop.user ?? settings.environment("USER") ?? settings.stack("user") ?? "root";
@@ -85,13 +85,13 @@ interface Secrets {
   readonly password?: string | undefined;
 }
 
-const environmentOf = (settings: Settings): Secrets => ({
+const environmentOf = (settings: ProviderSettings): Secrets => ({
   privateKey: settings.environment("PRIVATE_KEY"),
   privateKeyPassword: settings.environment("PRIVATE_KEY_PASSWORD"),
   password: settings.environment("PASSWORD"),
 });
 
-const configOf = (settings: Settings): Secrets => ({
+const configOf = (settings: ProviderSettings): Secrets => ({
   privateKey: settings.stack("privateKey"),
   privateKeyPassword: settings.stack("privateKeyPassword"),
   password: settings.stack("password"),

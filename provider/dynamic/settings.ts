@@ -11,14 +11,14 @@ export function configure(given: StackConfig): Promise<void> {
   return config.then(() => {});
 }
 
-export interface Settings {
+export interface ProviderSettings {
   /** `VGPU_<NAME>` of the environment. */
   readonly environment: (name: string) => string | undefined;
   /** `vgpu:<name>` of the stack's configuration. */
   readonly stack: (name: string) => string | undefined;
 }
 
-export async function settings(): Promise<Settings> {
+export async function settings(): Promise<ProviderSettings> {
   const stack = await config;
   return {
     environment: (name) => process.env[`VGPU_${name}`] || undefined,

@@ -3,7 +3,7 @@ import { durationMs, memoryMiB } from "../protocol/units";
 import type { FullInputs } from "./inputs";
 
 /** What the host shall make of the inputs, in its own units. */
-export function wantedSpec(inputs: FullInputs): Spec {
+export function toSpec(inputs: FullInputs): Spec {
   return {
     profile: inputs.profile,
     gpu: inputs.gpu ?? null,

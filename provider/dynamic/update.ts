@@ -7,10 +7,10 @@ import { KeptError } from "./failure";
 import { type ConnectionInputs, type FullInputs, withDefaults } from "./inputs";
 import { logOf } from "./log";
 import { type Observed, observed, plain, unanswered } from "./outputs";
-import { targetOf } from "./resolve-connection";
+import { resolveConnection } from "./resolve-connection";
 import { settings } from "./settings";
 import { fromState } from "./state";
-import { wantedSpec } from "./to-spec";
+import { toSpec } from "./to-spec";
 
 /**
  * Makes an instance what the inputs want, from whatever state it is in. A failure after the request was sent is answered
@@ -25,7 +25,7 @@ export async function updateInstance(
   const { host, owner, adopt } = inputs;
   const { instance, storeId, incarnation: known } = fromState(id, olds);
   const incarnation = known || randomUUID();
-  const target = await targetOf({
+  const target = await resolveConnection({
     host,
     program: inputs.connection,
     state: withDefaults(olds).connection as ConnectionInputs,
@@ -36,7 +36,7 @@ export async function updateInstance(
     instance,
     incarnation,
     owner,
-    spec: wantedSpec(inputs),
+    spec: toSpec(inputs),
     adopt,
     ...(storeId && { storeId }),
   } as const;

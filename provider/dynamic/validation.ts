@@ -21,7 +21,7 @@ export function forEngine({ property, reason }: Problem): Problem {
 type Path = readonly PropertyKey[];
 
 /** Every problem of the inputs. Values that are not known yet are not judged. */
-export function problemsOf(values: Record<string, unknown>): Problem[] {
+export function validateInputs(values: Record<string, unknown>): Problem[] {
   const { error } = inputs.safeParse(values);
   const found = (error?.issues ?? [])
     .filter((issue) => !passesUnknown(values, issue.path))
@@ -51,7 +51,7 @@ function explain(values: unknown, issue: z.core.$ZodIssue): Problem[] {
   if (issue.code === "unrecognized_keys") {
     return issue.keys.map((key) => ({
       property: propertyPath([...issue.path, key]),
-      reason: strange(issue.path, key),
+      reason: unknownProperty(issue.path, key),
     }));
   }
   const expected = expectation(issue);
@@ -92,7 +92,7 @@ function propertyPath(path: Path): string {
   );
 }
 
-function strange(path: Path, key: string): string {
+function unknownProperty(path: Path, key: string): string {
   const place = path.filter((part) => typeof part === "string").at(-1) ?? "";
   const names = NAMES[String(place)] ?? [];
   const near = names.map((name) => ({ name, far: distance(key.toLowerCase(), name.toLowerCase()) }));

@@ -25,7 +25,7 @@ const USAGE = `Usage: vgpu-host VERB [INSTANCE | VF] [--json]
 type Run = (request: Request) => Promise<{ result: Result; code: number }>;
 
 /** The program as people call it: words in, a readable answer out. */
-export async function people(args: readonly string[], run: Run): Promise<number> {
+export async function runCli(args: readonly string[], run: Run): Promise<number> {
   if (args.length === 0 || args.includes("--help") || args[0] === "help") {
     console.log(USAGE);
     return args.length === 0 ? EXIT.error : EXIT.ok;
@@ -33,7 +33,7 @@ export async function people(args: readonly string[], run: Run): Promise<number>
   let asked: Request;
   let json = false;
   try {
-    ({ asked, json } = understand(args));
+    ({ asked, json } = parseArguments(args));
   } catch (error) {
     console.error(error instanceof Error ? error.message : String(error));
     console.error(USAGE);
@@ -47,7 +47,7 @@ export async function people(args: readonly string[], run: Run): Promise<number>
   return code;
 }
 
-function understand(args: readonly string[]): { asked: Request; json: boolean } {
+function parseArguments(args: readonly string[]): { asked: Request; json: boolean } {
   const { values, positionals } = parseArgs({
     args: [...args],
     allowPositionals: true,

@@ -1,4 +1,4 @@
-import type { FileFacts, World } from "./system/system";
+import type { FileFacts, System } from "./system/system";
 
 /** Settings of `/etc/vgpu/config.json`; each has a default. Times are in milliseconds. */
 export interface Settings {
@@ -32,7 +32,7 @@ export interface OpenFiles {
 }
 
 /** One run of the host program: the world, who we are in it, and where words go. */
-export interface Host extends World {
+export interface HostContext extends System {
   readonly settings: Settings;
   readonly bootId: string;
   readonly machineId: string;

@@ -4,14 +4,14 @@ import { toShape, VgpuError } from "../protocol/errors";
 import { EXIT, type Request, type Result } from "../protocol/messages";
 import { PROTOCOL } from "../protocol/names";
 import type { Report } from "../protocol/report";
-import { people } from "./cli";
-import type { Host } from "./context";
+import { runCli } from "./cli";
+import type { HostContext } from "./context";
 import { safeView } from "./instance/safe-view";
 import { reconcilePass } from "./reconcile-unit";
 import { ignoreLostRequester, receive, send } from "./stdio";
 import { type Identity, isBeingMade, readIdentity, readMachineId } from "./store/identity";
 import { readSettings } from "./store/settings";
-import { realWorld } from "./system/real";
+import { realSystem } from "./system/real";
 import { runVerb, SAFE_ON_ANOTHER_MACHINE } from "./verbs";
 import { installHost } from "./verbs/install";
 import { stopUnit } from "./verbs/unit-stop";
@@ -20,7 +20,7 @@ import { stopUnit } from "./verbs/unit-stop";
 config({ jitless: true });
 
 /** Where words of a running verb go. */
-interface Voice {
+interface Reporter {
   warn(text: string): void;
   progress(text: string): void;
   requesterAlive(): boolean;
@@ -29,14 +29,14 @@ interface Voice {
 /** This version's hash, when it runs from where versions are installed. */
 const PROGRAM_HASH = /^[0-9a-f]{64}$/.exec(basename(dirname(__filename)))?.[0] ?? "";
 
-async function openHost(verb: string, identity: Identity | undefined, voice: Voice): Promise<Host> {
+async function openHost(verb: string, identity: Identity | undefined, voice: Reporter): Promise<HostContext> {
   const [settings, bootId, machineId] = await Promise.all([
-    readSettings(realWorld.files),
-    realWorld.clock.bootId(),
-    readMachineId(realWorld.files),
+    readSettings(realSystem.files),
+    realSystem.clock.bootId(),
+    readMachineId(realSystem.files),
   ]);
   return {
-    ...realWorld,
+    ...realSystem,
     ...voice,
     settings,
     bootId,
@@ -49,12 +49,12 @@ async function openHost(verb: string, identity: Identity | undefined, voice: Voi
 
 /** The store that the request means. Only a request that names none may bring a new one into being. */
 async function storeFor(request: Request): Promise<Identity | undefined> {
-  const { files } = realWorld;
+  const { files } = realSystem;
   const there = await readIdentity(files);
   const mayInstall =
     request.verb === "install" ||
     (request.verb === "create" && request.storeId === undefined && (!there || (await isBeingMade(files))));
-  const identity = mayInstall ? await installHost(realWorld, PROGRAM_HASH, request.storeId === undefined) : there;
+  const identity = mayInstall ? await installHost(realSystem, PROGRAM_HASH, request.storeId === undefined) : there;
   if (!identity) {
     if (request.verb === "inspect" || request.verb === "list" || request.verb === "uninstall") return undefined;
     throw new VgpuError(
@@ -82,10 +82,10 @@ async function storeFor(request: Request): Promise<Identity | undefined> {
 export let ran = "none";
 
 /** Runs one request and says how it ended. */
-async function answer(request: Request, voice: Omit<Voice, "warn">): Promise<Result> {
+async function answer(request: Request, voice: Omit<Reporter, "warn">): Promise<Result> {
   ran = request.verb;
   const warnings = new Set<string>();
-  let host: Host | undefined;
+  let host: HostContext | undefined;
   try {
     const identity = await storeFor(request);
     host = await openHost(request.verb, identity, { ...voice, warn: (text) => warnings.add(text) });
@@ -143,9 +143,9 @@ async function main(args: readonly string[]): Promise<number> {
   ignoreLostRequester();
   if (args[0] === "--request") return serve();
   if (args[0] === "unit-stop") {
-    const voice: Voice = { warn: console.error, progress: console.error, requesterAlive: () => true };
+    const voice: Reporter = { warn: console.error, progress: console.error, requesterAlive: () => true };
     await stopUnit(
-      await openHost("unit-stop", await readIdentity(realWorld.files), voice),
+      await openHost("unit-stop", await readIdentity(realSystem.files), voice),
       args[1] ?? "",
       Number(process.env.MAINPID),
     );
@@ -158,12 +158,12 @@ async function main(args: readonly string[]): Promise<number> {
   if (args[0] === "--reconcile") {
     return reconcilePass({ run: () => run({ protocol: PROTOCOL, marker: "", verb: "reconcile" }), alone });
   }
-  return people(args, run);
+  return runCli(args, run);
 }
 
 /** Runs work while no other process of this host does the same under that lock; undefined when one does. */
 async function alone<T>(lock: string, work: () => Promise<T>): Promise<T | undefined> {
-  const held = await realWorld.locks.take(lock, { verb: "reconcile", instance: "" }, 0);
+  const held = await realSystem.locks.take(lock, { verb: "reconcile", instance: "" }, 0);
   if (!held) return undefined;
   try {
     return await work();

@@ -5,7 +5,7 @@ import { spec } from "./spec";
 
 /** How the host's driver hands out vGPUs. */
 export const framework = z.enum(["vendor-vfio", "mdev"]);
-export type Framework = z.infer<typeof framework>;
+export type FrameworkName = z.infer<typeof framework>;
 
 /**
  * Permanent: what one instance holds. Any version must be able to respect the claim of any other; a claim that lacks one of

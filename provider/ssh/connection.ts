@@ -48,7 +48,7 @@ export class Connection {
   }
 
   /** Why the connection is gone. */
-  get lastWords(): string {
+  get closeReason(): string {
     return this.death ?? "";
   }
 

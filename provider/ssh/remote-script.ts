@@ -108,7 +108,7 @@ export async function startScript(
   clearTimeout(timer);
   if (!begun) {
     const ending = await ended;
-    const words = ending.gaveUp ?? (ending.exit === null && !connection.alive ? connection.lastWords : undefined);
+    const words = ending.gaveUp ?? (ending.exit === null && !connection.alive ? connection.closeReason : undefined);
     throw words === undefined
       ? explainSilence({ hop, sudo, stdout: before, stderr: ending.stderr, exit: ending.exit })
       : connection.lost(words);

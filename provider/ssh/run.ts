@@ -28,7 +28,7 @@ export interface RunOptions {
  * @throws VgpuError `result_unknown` when the request was sent and no result came: the verb goes on there by itself. Any
  * other error means that the request was never sent.
  */
-export async function runVerb(
+export async function execVerb(
   connection: Connection,
   ask: Ask,
   options: RunOptions,
@@ -87,7 +87,7 @@ function unknown(connection: Connection, ask: Ask, ending: Ending, stray: string
   const why =
     ending.gaveUp ??
     (ending.exit === null
-      ? `the connection ended (${connection.lastWords || "channel closed"})`
+      ? `the connection ended (${connection.closeReason || "channel closed"})`
       : `the program ended with ${ending.exit} and no result`);
   const stderr = printable(ending.stderr, 300);
   const words = [stray && `it said: ${stray}`, stderr && `on stderr: ${stderr}`].filter(Boolean).join("; ");

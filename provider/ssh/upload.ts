@@ -164,7 +164,7 @@ async function send(
     );
   }
   const said = printable(ending.stderr, 300);
-  if (ending.exit === null) throw connection.lost(`the upload of ${what} was cut off: ${connection.lastWords}`);
+  if (ending.exit === null) throw connection.lost(`the upload of ${what} was cut off: ${connection.closeReason}`);
   throw new VgpuError("host_not_ready", `${host} could not store ${what}: ${said || `exit ${ending.exit}`}.`, {
     details,
   });

@@ -348,14 +348,14 @@ export const MUTATIONS = [
   one(
     "a later try begins with the write",
     "claims/release.ts",
-    "    for (;;) {\n      const attempt = await tryRelease(host, holding, lock);",
+    "    for (;;) {\n      const attempt = await releaseOnce(host, holding, lock);",
     `    let attempt: Attempt | undefined;
     for (;;) {
       if (attempt) {
         await host.driver.write(\`/sys/bus/pci/devices/\${holding.vf}/nvidia/current_vgpu_type\`, "0", lock, 8_000);
         const now = await deviceOf(host, holding).now();
         if (now.kind === "type" && now.typeId === 0) attempt = { done: true };
-      } else attempt = await tryRelease(host, holding, lock);`,
+      } else attempt = await releaseOrReport(host, holding, lock);`,
   ),
   one(
     "delete forgets what is only marked",

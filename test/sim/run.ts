@@ -1,4 +1,4 @@
-import type { Host, Settings } from "../../provider/host/context";
+import type { HostContext, Settings } from "../../provider/host/context";
 import { runVerb } from "../../provider/host/verbs";
 import { isVgpuError, VgpuError } from "../../provider/protocol/errors";
 import type { Request, RequestOf, Verb } from "../../provider/protocol/messages";
@@ -47,7 +47,7 @@ const SETTINGS: Settings = {
 };
 
 /** A run of the real verbs on a simulated host, not yet begun. */
-export function hostOf(sim: Sim, actor: Actor, verb: string, warnings: string[] = []): Host {
+export function hostOf(sim: Sim, actor: Actor, verb: string, warnings: string[] = []): HostContext {
   return {
     ...sim.worldOf(actor),
     settings: { ...SETTINGS, ...sim.settings },

@@ -1,5 +1,12 @@
 import type { Settings } from "../../provider/host/context";
-import type { Attribute, FileFacts, StartEnd, TransientUnit, World, WriteEnd } from "../../provider/host/system/system";
+import type {
+  Attribute,
+  FileFacts,
+  StartEnd,
+  System,
+  TransientUnit,
+  WriteEnd,
+} from "../../provider/host/system/system";
 import type { CardModel } from "../device-model/catalogue";
 import { Hardware } from "../device-model/hardware";
 import { Disk, DiskError } from "./disk";
@@ -111,7 +118,7 @@ export class Sim {
   }
 
   /** The world as one run of the program sees it. */
-  worldOf(actor: Actor): World {
+  worldOf(actor: Actor): System {
     const { scheduler, kernel, disk, hardware, random } = this;
     const step = async <T>(name: string, effect: () => T | Promise<T>): Promise<T> => {
       await scheduler.turn(actor, name);
@@ -197,10 +204,10 @@ export class Sim {
             }
           }),
         forget: (name) => step(`forget ${name}`, () => void kernel.units.delete(name)),
-        lastWords: (name) => step("last words", () => kernel.words.get(name) ?? "qemu: the simulated last words"),
+        recentJournal: (name) => step("last words", () => kernel.words.get(name) ?? "qemu: the simulated last words"),
         stopping: () => step("stopping", () => kernel.stopping),
       },
-      monitors: {
+      qmp: {
         connect: async (path, deadlineMs) => {
           await scheduler.turn(actor, `monitor ${path}`);
           const process = kernel.monitorOf(path);
@@ -214,7 +221,7 @@ export class Sim {
           };
         },
       },
-      tools: simTools(this, step),
+      commands: simTools(this, step),
     };
   }
 

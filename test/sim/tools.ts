@@ -1,4 +1,4 @@
-import type { Tools } from "../../provider/host/system/system";
+import type { Commands } from "../../provider/host/system/system";
 import type { Sim } from "./sim-system";
 
 type Step = <T>(name: string, effect: () => T | Promise<T>) => Promise<T>;
@@ -7,7 +7,7 @@ type Step = <T>(name: string, effect: () => T | Promise<T>) => Promise<T>;
 export const IMAGE_SHA256 = "ab".repeat(32);
 
 /** Programs that do one thing: of `qemu-img` and `cp` what they do to the disk, everything else does well and nothing. */
-export function simTools({ disk, kernel, scheduler }: Sim, step: Step): Tools {
+export function simTools({ disk, kernel, scheduler }: Sim, step: Step): Commands {
   const fetch = async (to: string) => {
     if (kernel.imageAfterMs > 0) await new Promise<void>((resolve) => scheduler.schedule(kernel.imageAfterMs, resolve));
     disk.create(to, "image");

@@ -1,9 +1,13 @@
-import type { Host } from "../../provider/host/context";
+import type { HostContext } from "../../provider/host/context";
 import { hostOf } from "./run";
 import type { Sim } from "./sim-system";
 
 /** Runs a piece of the host program, as a verb would, to its end. */
-export async function within<T>(sim: Sim, work: (host: Host) => Promise<T>, actor = sim.actor("test")): Promise<T> {
+export async function within<T>(
+  sim: Sim,
+  work: (host: HostContext) => Promise<T>,
+  actor = sim.actor("test"),
+): Promise<T> {
   let end: { readonly value: T } | { readonly error: unknown } | undefined;
   void work(hostOf(sim, actor, "test")).then(
     (value) => {

@@ -1,7 +1,7 @@
 // Whoever changes the order of steps here runs `npm run model`; what each order is for is in test/model.
 import { VgpuError } from "../../protocol/errors";
 import type { Claim, InstanceRecord } from "../../protocol/record";
-import type { Host } from "../context";
+import type { HostContext } from "../context";
 import { frameworkOf } from "../devices/detect";
 import type { Failure, Framework } from "../devices/framework";
 import { hanging } from "../devices/hanging";
@@ -12,7 +12,7 @@ import { HOST_LOCK, take, under, vfLock } from "../store/locks";
 import { saveRecord, strictRecords } from "../store/records";
 import type { Held } from "../system/system";
 import { nothingFree } from "./no-capacity";
-import { type Made, tries } from "./own-claims";
+import { addClaim, type OwnClaims } from "./own-claims";
 
 /** Virtual functions of one card that are tried before the next card is. */
 const TRIES_PER_CARD = 3;
@@ -21,7 +21,7 @@ const TRIES_PER_CARD = 3;
  * Finds a virtual function for an instance, claims it on the disk, and gives it the type. Answers the record with its claim.
  * When it throws with the claim still in the record on the disk, the device may be typed: the caller rolls back.
  */
-export async function allocate(host: Host, record: InstanceRecord, made: Made): Promise<InstanceRecord> {
+export async function allocate(host: HostContext, record: InstanceRecord, made: OwnClaims): Promise<InstanceRecord> {
   const failures: Failure[] = [];
   const framework = await frameworkOf(host);
   const until = (await host.clock.uptimeMs()) + host.settings.lockWaitMs;
@@ -55,7 +55,7 @@ interface Search {
   readonly framework: Framework;
   readonly cards: readonly Card[];
   readonly failures: readonly Failure[];
-  readonly made: Made;
+  readonly made: OwnClaims;
   /** Whether types of ours that nobody claims may still be cleared to make room. */
   readonly mayReclaim: boolean;
   /** Whether a device whose lock is taken may be waited for. */
@@ -78,11 +78,11 @@ interface Reclaim {
 
 /** Lists, chooses and saves the claim, under the host's lock; the lock of the chosen virtual function is kept. */
 async function choose(
-  host: Host,
+  host: HostContext,
   record: InstanceRecord,
   { framework, cards, failures, made, mayReclaim, mayWait }: Search,
 ): Promise<Chosen | { readonly waitFor: string }> {
-  const stock = await framework.takeStock(host, record.id, { cards, records: await strictRecords(host.files) });
+  const stock = await framework.readStandings(host, record.id, { cards, records: await strictRecords(host.files) });
   const wish = { profile: record.spec.profile, gpu: record.spec.gpu };
   const facts = { cards, ...stock, strategy: host.settings.placement };
   const all = candidates(wish, facts);
@@ -104,10 +104,10 @@ async function choose(
 
 /** Saves the claim on the first of these whose lock can be had at once, and keeps that lock. */
 async function claimFirst(
-  host: Host,
+  host: HostContext,
   record: InstanceRecord,
   from: readonly Candidate[],
-  { framework, locked, made }: { framework: Framework; locked: string[]; made: Made },
+  { framework, locked, made }: { framework: Framework; locked: string[]; made: OwnClaims },
 ): Promise<Omit<Chosen, "reclaim"> | undefined> {
   for (const candidate of from) {
     const lock = await host.locks.take(vfLock(candidate.vf), { verb: host.verb, instance: record.id }, 0);
@@ -123,7 +123,7 @@ async function claimFirst(
         );
       }
       const claim = await makeClaim(host, framework, candidate);
-      tries(made, claim);
+      addClaim(made, claim);
       const claimed = await saveRecord(host, { ...record, phase: atLeastClaimed(record), claim, vmm: null });
       made.now = claim;
       return { candidate, lock, record: { ...claimed, claim } };
@@ -137,10 +137,10 @@ async function claimFirst(
 
 /** Types of ours that nobody claims may use up what the profile needs: they are cleared, once, with the claim on the disk. */
 async function reclaim(
-  host: Host,
+  host: HostContext,
   { candidate, record, lock }: Chosen,
   { others, shortage }: Reclaim,
-  made: Made,
+  made: OwnClaims,
 ): Promise<InstanceRecord> {
   const first = await resetIfOurs(host, candidate.vf, record.id, lock);
   if (first.kind === "hangs") throw hanging(`0 to ${candidate.vf}`, first.pid);
@@ -151,7 +151,7 @@ async function reclaim(
   return freed;
 }
 
-async function giveUp(host: Host, record: InstanceRecord, made: Made): Promise<InstanceRecord> {
+async function giveUp(host: HostContext, record: InstanceRecord, made: OwnClaims): Promise<InstanceRecord> {
   const freed = await saveRecord(host, { ...record, claim: null });
   made.now = null;
   return freed;
@@ -159,7 +159,7 @@ async function giveUp(host: Host, record: InstanceRecord, made: Made): Promise<I
 
 const atLeastClaimed = (record: InstanceRecord) => (record.phase === "preparing" ? "claimed" : record.phase);
 
-async function makeClaim(host: Host, framework: Framework, candidate: Candidate): Promise<Claim> {
+async function makeClaim(host: HostContext, framework: Framework, candidate: Candidate): Promise<Claim> {
   const { vf, parent, typeId, profile } = candidate;
   return {
     ...framework.name(host, candidate),

@@ -1,17 +1,17 @@
 import { VgpuError } from "../../protocol/errors";
 import type { Failure } from "../devices/framework";
-import { onIt, profileOn, type Wish } from "../devices/placement";
+import { onIt, type PlacementRequest, profileOn } from "../devices/placement";
 import { type Card, offersOf } from "../devices/vendor-vfio/discovery";
-import type { Stock } from "./standing";
+import type { Standings } from "./standing";
 
-interface Shortage extends Stock {
+interface Shortage extends Standings {
   readonly cards: readonly Card[];
   readonly failures: readonly Failure[];
   readonly locked: readonly string[];
 }
 
 /** Why nothing could be had: each reason is an error of its own, and says what there is instead. */
-export function nothingFree(wish: Wish, shortage: Shortage): VgpuError {
+export function nothingFree(wish: PlacementRequest, shortage: Shortage): VgpuError {
   const cards = shortage.cards.filter((card) => wish.gpu === null || card.parent === wish.gpu);
   const functions = cards.flatMap((card) => card.functions);
   const unreadable = cards.flatMap((card) => card.unreadable);

@@ -1,8 +1,8 @@
 // Whoever changes the order of steps here runs `npm run model`; what each order is for is in test/model.
 import { VgpuError } from "../../protocol/errors";
 import type { Claim, InstanceRecord, Vmm } from "../../protocol/record";
-import type { Host } from "../context";
-import { type DeviceName, nameOf, type TypeNow } from "../devices/device";
+import type { HostContext } from "../context";
+import { type DeviceName, nameOf, type TypeReading } from "../devices/device";
 import { claimedDevice, deviceOf, requireKnown } from "../devices/frameworks";
 import type { Handles } from "../devices/handles";
 import type { Mark } from "../devices/vendor-vfio/marks";
@@ -24,7 +24,7 @@ export interface Holding extends DeviceName {
 export interface ReleaseFacts {
   readonly own: Liveness;
   readonly handles: Handles;
-  readonly now: TypeNow;
+  readonly now: TypeReading;
   readonly mark: Mark | undefined;
 }
 
@@ -71,7 +71,7 @@ function keep(code: ConstructorParameters<typeof VgpuError>[0], message: string)
 }
 
 /** Releases the claim of an instance whose lock this verb holds; answers the record without it, or throws and keeps everything. */
-export async function releaseClaim(host: Host, record: InstanceRecord): Promise<InstanceRecord> {
+export async function releaseClaim(host: HostContext, record: InstanceRecord): Promise<InstanceRecord> {
   const { claim } = record;
   if (!claim) return record;
   requireKnown(record.id, claim);
@@ -84,17 +84,17 @@ export async function releaseClaim(host: Host, record: InstanceRecord): Promise<
   return releaseHolding(host, holding, () => saveRecord(host, { ...record, claim: null, vmm: null }));
 }
 
-export function isCurrent(host: Host, claim: Claim, machineId: string): boolean {
+export function isCurrent(host: HostContext, claim: Claim, machineId: string): boolean {
   return claim.bootId === host.bootId && machineId === host.machineId;
 }
 
 /** Releases one device. `forget` makes it durable that it is no longer held; it runs under the lock, after the mark has gone. */
-export async function releaseHolding<T>(host: Host, holding: Holding, forget: () => Promise<T>): Promise<T> {
+export async function releaseHolding<T>(host: HostContext, holding: Holding, forget: () => Promise<T>): Promise<T> {
   const { instance } = holding;
   return under(takeVf(host, holding), async (lock) => {
     const until = (await host.clock.uptimeMs()) + host.settings.releaseWaitMs;
     for (;;) {
-      const attempt = await tryRelease(host, holding, lock);
+      const attempt = await releaseOnce(host, holding, lock);
       if (attempt.done) {
         // In this order: the other way round a crash in between leaves a mark that lies.
         await deviceOf(host, holding).unmark(instance);
@@ -107,7 +107,7 @@ export async function releaseHolding<T>(host: Host, holding: Holding, forget: ()
 }
 
 /** Takes the lock of a device that an instance holds. */
-export async function takeVf(host: Host, held: DeviceName & { readonly instance: string }): Promise<Held> {
+export async function takeVf(host: HostContext, held: DeviceName & { readonly instance: string }): Promise<Held> {
   const { vf, instance } = held;
   try {
     return await take(host, vfLock(vf), instance, host.settings.releaseWaitMs);
@@ -125,7 +125,7 @@ const ELSEWHERE: Liveness = { answer: "dead", reason: "it uses another device" }
 type Attempt = { readonly done: true } | { readonly done: false; readonly error: VgpuError };
 
 /** One try, from the first step on. Throws what waiting cannot mend. */
-async function tryRelease(host: Host, holding: Holding, lock: Held): Promise<Attempt> {
+async function releaseOnce(host: HostContext, holding: Holding, lock: Held): Promise<Attempt> {
   const { instance, typeId } = holding;
   const [device, vf] = [deviceOf(host, holding), nameOf(holding)];
   const own = holding.elsewhere ? ELSEWHERE : await ownLiveness(host, instance, holding.vmm);
@@ -154,7 +154,7 @@ async function tryRelease(host: Host, holding: Holding, lock: Held): Promise<Att
   }
 }
 
-function dropped(host: Host, warning: string | undefined): Attempt {
+function dropped(host: HostContext, warning: string | undefined): Attempt {
   if (warning) host.warn(warning);
   return { done: true };
 }
@@ -170,7 +170,7 @@ function refusal(vf: string, instance: string, errno: string | undefined, reads:
 
 /** Steps 5 and 6: what the other records say of this virtual function. Throws when it cannot be told. */
 async function othersVerdict(
-  host: Host,
+  host: HostContext,
   vf: string,
   instance: string,
 ): Promise<{ act: "drop"; warning: string } | { act: "clear" }> {

@@ -1,8 +1,8 @@
 import type { Claim } from "../../protocol/record";
-import type { Host } from "../context";
+import type { HostContext } from "../context";
 import type { Standing } from "../devices/placement";
 import { framebufferMiB } from "../devices/profiles";
-import { type Health, isQuarantined, readHealth } from "../devices/quarantine";
+import { type FailureHistory, isQuarantined, readFailures } from "../devices/quarantine";
 import { type Card, offersOf } from "../devices/vendor-vfio/discovery";
 import { readMark } from "../devices/vendor-vfio/marks";
 import type { Readable } from "../store/records";
@@ -11,10 +11,10 @@ import { claimantLiveness, runsAsRecorded } from "../vmm/liveness";
 import { isCurrent } from "./release";
 
 /** What is known of the host's virtual functions beside what they read. */
-export interface Stock {
+export interface Standings {
   readonly standing: ReadonlyMap<string, Standing>;
   readonly load: ReadonlyMap<string, number | undefined>;
-  readonly health: ReadonlyMap<string, Health>;
+  readonly health: ReadonlyMap<string, FailureHistory>;
 }
 
 /** What is counted: every card, and every record that can be read. */
@@ -24,8 +24,12 @@ export interface Inventory {
 }
 
 /** What claims, marks and failures say of every virtual function. */
-export async function takeStock(host: Host, forInstance: string, { cards, records }: Inventory): Promise<Stock> {
-  const health = await readHealth(host);
+export async function readStandings(
+  host: HostContext,
+  forInstance: string,
+  { cards, records }: Inventory,
+): Promise<Standings> {
+  const health = await readFailures(host);
   const current = currentClaims(host, records);
   const claims = new Map(current.map(({ id, claim }) => [claim.vf, id]));
   const load = loadOf(current, cards);
@@ -47,7 +51,7 @@ export interface CurrentClaim {
 }
 
 /** The claims of this boot on this machine. */
-export function currentClaims(host: Host, records: readonly Readable[]): CurrentClaim[] {
+export function currentClaims(host: HostContext, records: readonly Readable[]): CurrentClaim[] {
   return records.flatMap(({ id, record: { claim, machineId } }) =>
     claim && isCurrent(host, claim, machineId) ? [{ id, claim }] : [],
   );
@@ -66,16 +70,16 @@ export function loadOf(claims: readonly CurrentClaim[], cards: readonly Card[]):
   return load;
 }
 
-type Marked = Pick<Standing, "markedFor" | "heldBack">;
-const NO_MARK: Marked = { markedFor: undefined, heldBack: undefined };
+type MarkFacts = Pick<Standing, "markedFor" | "heldBack">;
+const NO_MARK: MarkFacts = { markedFor: undefined, heldBack: undefined };
 
 /** Whom a virtual function was typed for, and whether it must be left alone for that instance's sake. */
 async function markOf(
-  host: Host,
+  host: HostContext,
   vf: string,
   typeId: number,
   { forInstance, records }: { forInstance: string; records: readonly Readable[] },
-): Promise<Marked> {
+): Promise<MarkFacts> {
   try {
     const mark = await readMark(host, vf);
     if (!mark) return NO_MARK;
@@ -90,7 +94,7 @@ async function markOf(
 
 /** A mark of another instance counts until that instance is provably dead or its record claims another virtual function. */
 export async function heldBackFor(
-  host: Host,
+  host: HostContext,
   vf: string,
   instance: string,
   records: readonly Readable[],

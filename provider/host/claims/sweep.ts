@@ -1,6 +1,6 @@
 import type { Claim } from "../../protocol/record";
 import type { Note } from "../../protocol/report";
-import type { Host } from "../context";
+import type { HostContext } from "../context";
 import { type DeviceName, nameOf } from "../devices/device";
 import { claimedDevice } from "../devices/frameworks";
 import { mdevsByDevice } from "../devices/mdev/discovery";
@@ -16,7 +16,7 @@ import { isCurrent, releaseHolding } from "./release";
 
 /** Clears virtual functions that we typed in this boot and that no record claims any more. */
 export async function sweepVfs(
-  host: Host,
+  host: HostContext,
   { records, cards }: { readonly records: readonly Found[]; readonly cards: readonly Card[] },
   note: Note,
 ): Promise<void> {
@@ -35,7 +35,7 @@ export async function sweepVfs(
 }
 
 /** Whether the record of the instance that a device was made for claims it, as the pass found it: then it need not be looked at again. */
-function claimedBy(host: Host, records: readonly Found[]): (device: Marked) => boolean {
+function claimedBy(host: HostContext, records: readonly Found[]): (device: MarkedDevice) => boolean {
   const byId = new Map(records.map((found) => [found.id, found]));
   return (device) => {
     const found = byId.get(device.instance);
@@ -49,7 +49,7 @@ function claimedBy(host: Host, records: readonly Found[]): (device: Marked) => b
  * Removes mdevs that we made in this boot and that no record claims any more, once they are old enough for their claim to have come to
  * the disk. Their uuids are never used again, so this needs no list of all records. Mdevs without our mark are reported only.
  */
-export async function sweepMdevs(host: Host, records: readonly Found[], note: Note): Promise<void> {
+export async function sweepMdevs(host: HostContext, records: readonly Found[], note: Note): Promise<void> {
   const isClaimed = claimedBy(host, records);
   for (const mdevUuid of await mdevMarks.names(host)) {
     let about = `mdev ${mdevUuid}`;
@@ -70,11 +70,11 @@ export async function sweepMdevs(host: Host, records: readonly Found[], note: No
   await reportForeignMdevs(host, note);
 }
 
-type Marked = DeviceName & { readonly instance: string };
+type MarkedDevice = DeviceName & { readonly instance: string };
 
 async function sweepOne(
-  host: Host,
-  device: Marked,
+  host: HostContext,
+  device: MarkedDevice,
   note: Note,
   made?: { readonly bootId: string; readonly uptimeMs: number },
 ): Promise<void> {
@@ -102,7 +102,7 @@ const isSameDevice = (claim: Claim, { vf, mdevUuid }: DeviceName) =>
   claim.vf === vf && claimedDevice(claim).mdevUuid === mdevUuid;
 
 /** Of what had a type when the pass began, whatever nobody claims, we did not type and still has it. */
-async function reportForeignVfs(host: Host, cards: readonly Card[], note: Note): Promise<void> {
+async function reportForeignVfs(host: HostContext, cards: readonly Card[], note: Note): Promise<void> {
   const claimed = new Set<string>();
   for (const found of await findRecords(host.files))
     if (found.kind !== "broken" && found.record.claim) claimed.add(found.record.claim.vf);
@@ -119,7 +119,7 @@ async function reportForeignVfs(host: Host, cards: readonly Card[], note: Note):
 }
 
 /** Mdevs with an NVIDIA type that no record claims and that we did not make. */
-async function reportForeignMdevs(host: Host, note: Note): Promise<void> {
+async function reportForeignMdevs(host: HostContext, note: Note): Promise<void> {
   const claimed = new Set<string>();
   for (const found of await findRecords(host.files))
     if (found.kind !== "broken" && found.record.claim) claimed.add(found.record.claim.mdevUuid);

@@ -1,4 +1,4 @@
-import type { Host } from "../context";
+import type { HostContext } from "../context";
 import type { Framework } from "./framework";
 import { mdev } from "./mdev/assign";
 import { offersMdevs } from "./mdev/discovery";
@@ -7,6 +7,6 @@ import { vendorVfio } from "./vendor-vfio/assign";
 /**
  * The framework of this host. A host whose mdev bus cannot be looked at has neither: to take it for one without mdevs would be a guess.
  */
-export async function frameworkOf(host: Host): Promise<Framework> {
+export async function frameworkOf(host: HostContext): Promise<Framework> {
   return (await offersMdevs(host)) ? mdev : vendorVfio;
 }

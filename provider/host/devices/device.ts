@@ -3,7 +3,7 @@ import type { Handles } from "./handles";
 import type { Mark } from "./vendor-vfio/marks";
 
 /** What a device reads now. */
-export type TypeNow =
+export type TypeReading =
   | { readonly kind: "type"; readonly typeId: number }
   /** No such PCI device while others are listed. */
   | { readonly kind: "gone" }
@@ -29,7 +29,7 @@ export interface Device {
   /** Who has it open, and who may still write to it. */
   handles(): Promise<Handles>;
   /** Its type; 0 = it is not assigned, or not made. */
-  now(): Promise<TypeNow>;
+  now(): Promise<TypeReading>;
   /** Whom we made it for. */
   mark(): Promise<Mark | undefined>;
   /** Whether another record may hold the same one; the uuid of an mdev is never used again. */

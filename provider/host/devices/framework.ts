@@ -1,6 +1,6 @@
 import type { Claim, InstanceRecord } from "../../protocol/record";
-import type { Inventory, Stock } from "../claims/standing";
-import type { Host } from "../context";
+import type { Inventory, Standings } from "../claims/standing";
+import type { HostContext } from "../context";
 import type { Held } from "../system/system";
 import type { Candidate } from "./placement";
 import type { Card } from "./vendor-vfio/discovery";
@@ -10,13 +10,13 @@ export interface Framework {
   /** Whether one PCI device can carry several vGPUs, so that one that another verb works on is worth a wait. */
   readonly shared: boolean;
   /** Every card and what it offers now. */
-  discover(host: Host): Promise<Card[]>;
+  discover(host: HostContext): Promise<Card[]>;
   /** What records and marks say of them, for this instance. */
-  takeStock(host: Host, forInstance: string, known: Inventory): Promise<Stock>;
+  readStandings(host: HostContext, forInstance: string, known: Inventory): Promise<Standings>;
   /** What a claim on this place names, before anything is made. */
-  name(host: Host, candidate: Candidate): Pick<Claim, "framework" | "devicePath" | "mdevUuid">;
+  name(host: HostContext, candidate: Candidate): Pick<Claim, "framework" | "devicePath" | "mdevUuid">;
   /** Makes the vGPU that the record's claim names, under the lock of its PCI device. Throws when the claim must stay. */
-  assign(host: Host, record: InstanceRecord & { readonly claim: Claim }, lock: Held): Promise<Assigned>;
+  assign(host: HostContext, record: InstanceRecord & { readonly claim: Claim }, lock: Held): Promise<Assigned>;
 }
 
 export type Assigned = { readonly done: true } | ({ readonly done: false } & Pick<Failure, "reason" | "kind">);

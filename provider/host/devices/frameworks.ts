@@ -1,13 +1,13 @@
 import { VgpuError } from "../../protocol/errors";
 import { mdevUuid as uuidText } from "../../protocol/names";
 import type { Claim } from "../../protocol/record";
-import type { Host } from "../context";
+import type { HostContext } from "../context";
 import type { Device, DeviceName } from "./device";
 import { mdevDevice } from "./mdev/device";
 import { vendorDevice } from "./vendor-vfio/device";
 
 /** The device that is meant: an mdev if it has a uuid, else the virtual function. */
-export function deviceOf(host: Host, held: DeviceName & { readonly instance: string }): Device {
+export function deviceOf(host: HostContext, held: DeviceName & { readonly instance: string }): Device {
   const { vf, typeId, mdevUuid, instance } = held;
   return mdevUuid ? mdevDevice(host, { uuid: mdevUuid, vf, typeId, instance }) : vendorDevice(host, vf);
 }

@@ -1,5 +1,5 @@
-import type { Host, OpenFiles } from "../context";
-import { type FileFacts, isGone, textOf } from "../system/system";
+import type { HostContext, OpenFiles } from "../context";
+import { type FileFacts, isNotFound, textOf } from "../system/system";
 import { PCI, typeFileOf } from "./pci";
 
 /** Who has a virtual function open, or hangs in a write to it. */
@@ -13,7 +13,7 @@ export interface Handles {
 }
 
 /** One device to look for in open files. */
-export interface Subject {
+export interface ScanTarget {
   readonly name: string;
   /** Its folder in sysfs, where its VFIO nodes are told. */
   readonly folder: string;
@@ -21,32 +21,36 @@ export interface Subject {
   readonly written: readonly string[];
 }
 
-export const subjectOf = (vf: string): Subject => ({ name: vf, folder: `${PCI}/${vf}`, written: [typeFileOf(vf)] });
+export const scanTargetOf = (vf: string): ScanTarget => ({
+  name: vf,
+  folder: `${PCI}/${vf}`,
+  written: [typeFileOf(vf)],
+});
 
-interface Target {
+interface ScannedFile {
   readonly path: string;
   readonly role: "holder" | "writer";
   readonly facts: FileFacts;
 }
 
 /** What a release looks at first: who has one device open. Where many are released one after the other, they share one look. */
-export async function firstLook(host: Host, subject: Subject): Promise<Handles> {
-  const found = await scanSubjects(host, [subject], await host.opened?.());
+export async function firstLook(host: HostContext, subject: ScanTarget): Promise<Handles> {
+  const found = await scanTargets(host, [subject], await host.opened?.());
   return found.get(subject.name) ?? { holders: [], writers: [], unreadable: ["not looked at"] };
 }
 
 /** Who has virtual functions open, by their addresses. */
-export const scanHandles = (host: Host, vfs: readonly string[]): Promise<Map<string, Handles>> =>
-  scanSubjects(host, vfs.map(subjectOf));
+export const scanHandles = (host: HostContext, vfs: readonly string[]): Promise<Map<string, Handles>> =>
+  scanTargets(host, vfs.map(scanTargetOf));
 
 /** Who has several devices open; without `opened`, by a look at all processes now. */
-export async function scanSubjects(
-  host: Host,
-  subjects: readonly Subject[],
+export async function scanTargets(
+  host: HostContext,
+  subjects: readonly ScanTarget[],
   opened?: OpenFiles,
 ): Promise<Map<string, Handles>> {
   const found = new Map<string, Handles>();
-  const targets = new Map<string, Target[] | { readonly unreadable: string }>();
+  const targets = new Map<string, ScannedFile[] | { readonly unreadable: string }>();
   // Before the look: a node that comes later can be open in no process of it.
   for (const subject of subjects) {
     try {
@@ -58,7 +62,7 @@ export async function scanSubjects(
   const { holdersOf, unreadable } = opened ?? (await lookAtOpenFiles(host));
   for (const [name, seen] of targets) {
     const known = "unreadable" in seen ? [] : seen;
-    const those = (role: Target["role"]) =>
+    const those = (role: ScannedFile["role"]) =>
       known
         .filter((target) => target.role === role)
         .flatMap(({ path, facts }) => holdersOf(facts).map((pid) => `pid ${pid} (${path})`));
@@ -72,7 +76,7 @@ export async function scanSubjects(
  * Looks through the open files of every task of these processes, or of all, once. Threads are asked too: one may outlive the leader of its group
  * and keep the device. Names say nothing, only device and inode numbers do.
  */
-export async function lookAtOpenFiles(host: Host, of?: readonly number[]): Promise<OpenFiles> {
+export async function lookAtOpenFiles(host: HostContext, of?: readonly number[]): Promise<OpenFiles> {
   const pids = new Map<string, Set<number>>();
   const unreadable: string[] = [];
   const note = (key: string, pid: number) => pids.set(key, (pids.get(key) ?? new Set()).add(pid));
@@ -93,8 +97,8 @@ function keyOf({ kind, node, device, inode }: FileFacts): string {
 }
 
 /** Both kinds of VFIO node, and the files that are written. */
-async function targetsOf(host: Host, { folder, written }: Subject): Promise<Target[]> {
-  const targets: Target[] = [];
+async function targetsOf(host: HostContext, { folder, written }: ScanTarget): Promise<ScannedFile[]> {
+  const targets: ScannedFile[] = [];
   for (const path of await vfioNodes(host, folder)) {
     const facts = await factsIfThere(host, path);
     if (facts) targets.push({ path, role: "holder", facts });
@@ -107,33 +111,33 @@ async function targetsOf(host: Host, { folder, written }: Subject): Promise<Targ
 }
 
 /** `/dev/vfio/<group>`, and `/dev/vfio/devices/vfioN` where the kernel has per-device nodes. */
-async function vfioNodes(host: Host, folder: string): Promise<string[]> {
+async function vfioNodes(host: HostContext, folder: string): Promise<string[]> {
   const nodes: string[] = [];
   const group = await groupNode(host, folder);
   if (group) nodes.push(group);
   try {
     for (const name of await host.files.list(`${folder}/vfio-dev`)) nodes.push(`/dev/vfio/devices/${name}`);
   } catch (error) {
-    if (!isGone(error)) throw error;
+    if (!isNotFound(error)) throw error;
   }
   return nodes;
 }
 
 /** `/dev/vfio/<group>` of a device; undefined when it is in no IOMMU group. */
-async function groupNode(host: Host, folder: string): Promise<string | undefined> {
+async function groupNode(host: HostContext, folder: string): Promise<string | undefined> {
   try {
     return `/dev/vfio/${(await host.files.target(`${folder}/iommu_group`)).split("/").at(-1)}`;
   } catch (error) {
-    if (isGone(error)) return undefined;
+    if (isNotFound(error)) return undefined;
     throw error;
   }
 }
 
-async function factsIfThere(host: Host, path: string): Promise<FileFacts | undefined> {
+async function factsIfThere(host: HostContext, path: string): Promise<FileFacts | undefined> {
   try {
     return await host.files.facts(path);
   } catch (error) {
-    if (isGone(error)) return undefined;
+    if (isNotFound(error)) return undefined;
     throw error;
   }
 }
@@ -147,8 +151,8 @@ export function useOf(handles: Handles): string | undefined {
 }
 
 /** Why a device is in use, or undefined: looked at now, for a write comes next. */
-export async function inUse(host: Host, subject: Subject): Promise<string | undefined> {
-  const handles = (await scanSubjects(host, [subject])).get(subject.name);
+export async function inUse(host: HostContext, subject: ScanTarget): Promise<string | undefined> {
+  const handles = (await scanTargets(host, [subject])).get(subject.name);
   if (!handles) return "not looked at";
   const use = useOf(handles);
   if (use !== undefined) return use;

@@ -1,7 +1,7 @@
 import { VgpuError } from "../../protocol/errors";
 import { pciAddress } from "../../protocol/names";
-import type { Host } from "../context";
-import { isGone, textOf } from "../system/system";
+import type { HostContext } from "../context";
+import { isNotFound, textOf } from "../system/system";
 
 export const PCI = "/sys/bus/pci/devices";
 
@@ -9,12 +9,12 @@ export const devicePathOf = (vf: string) => `${PCI}/${vf}`;
 export const typeFileOf = (vf: string) => `${PCI}/${vf}/nvidia/current_vgpu_type`;
 
 /** Every PCI device of the host. None at all is not a host without GPUs, it is a host that cannot be looked at. */
-export async function pciDevices(host: Host): Promise<string[]> {
+export async function pciDevices(host: HostContext): Promise<string[]> {
   return addressesIn(await listBus(host));
 }
 
 /** The names on the bus, whatever they are. */
-export async function listBus(host: Host): Promise<string[]> {
+export async function listBus(host: HostContext): Promise<string[]> {
   try {
     return await host.files.list(PCI);
   } catch (error) {
@@ -30,11 +30,11 @@ export function addressesIn(names: readonly string[]): string[] {
 }
 
 /** Undefined when it is none's virtual function. */
-export async function physicalFunctionOf(host: Host, address: string): Promise<string | undefined> {
+export async function physicalFunctionOf(host: HostContext, address: string): Promise<string | undefined> {
   try {
     return (await host.files.target(`${PCI}/${address}/physfn`)).split("/").at(-1);
   } catch (error) {
-    if (isGone(error)) return undefined;
+    if (isNotFound(error)) return undefined;
     throw error;
   }
 }

@@ -20,7 +20,7 @@ export interface Standing {
 /** Everybody who has an mdev on a function that carries several. */
 export const onIt = ({ carries = [], foreign = [] }: Partial<Standing> = {}): string[] => [...carries, ...foreign];
 
-export interface Wish {
+export interface PlacementRequest {
   readonly profile: string;
   /** Parent GPU, or null for any. */
   readonly gpu: string | null;
@@ -45,11 +45,11 @@ export interface PlacementFacts {
 }
 
 /** Virtual functions that could take the profile, best first. */
-export function candidates(wish: Wish, facts: PlacementFacts): Candidate[] {
+export function candidates(wish: PlacementRequest, facts: PlacementFacts): Candidate[] {
   return sortedCards(wish, facts).flatMap((card) => onCard(wish, card, facts));
 }
 
-function sortedCards(wish: Wish, { cards, standing, load, strategy }: PlacementFacts): Card[] {
+function sortedCards(wish: PlacementRequest, { cards, standing, load, strategy }: PlacementFacts): Card[] {
   const rank = (card: Card) => {
     const known = load.has(card.parent) ? load.get(card.parent) : 0;
     const sick = card.functions.filter((vf) => standing.get(vf.address)?.quarantined).length;
@@ -63,7 +63,7 @@ function sortedCards(wish: Wish, { cards, standing, load, strategy }: PlacementF
     .map(({ card }) => card);
 }
 
-function onCard(wish: Wish, card: Card, { standing }: PlacementFacts): Candidate[] {
+function onCard(wish: PlacementRequest, card: Card, { standing }: PlacementFacts): Candidate[] {
   const profile = profileOn(card, wish.profile);
   const free = card.functions.filter((vf) => {
     const at = standing.get(vf.address);
@@ -93,7 +93,7 @@ function onCard(wish: Wish, card: Card, { standing }: PlacementFacts): Candidate
  * Virtual functions with a type of ours that nobody claims or may need. They may use up what a profile needs that no card offers;
  * a claim on one of them names the type that it has, since nobody knows the id of what is not offered.
  */
-export function reclaimable(wish: Wish, facts: PlacementFacts): Candidate[] {
+export function reclaimable(wish: PlacementRequest, facts: PlacementFacts): Candidate[] {
   const dirty = (address: string, typeId: number) => {
     const at = facts.standing.get(address);
     const idle = at && at.claimedBy === undefined && !at.quarantined && at.heldBack === undefined;

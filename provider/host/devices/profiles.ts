@@ -5,7 +5,7 @@ export interface Profile {
 }
 
 /** Rows of `creatable_vgpu_types`: an optional header that starts with `ID`, then `id : name`. Throws on any other row. */
-export function parseCatalogue(text: string): Profile[] {
+export function parseProfiles(text: string): Profile[] {
   const rows = text.split("\n").filter((row) => row.trim() !== "" && !/^\s*ID\b/.test(row));
   return rows.map((row) => {
     const [, id, name] = /^\s*(\d+)\s*:\s*(\S.*?)\s*$/.exec(row) ?? [];

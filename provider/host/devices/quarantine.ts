@@ -1,6 +1,6 @@
 import * as z from "zod/mini";
 import { RUN } from "../../protocol/paths";
-import type { Host } from "../context";
+import type { HostContext } from "../context";
 import { ensureFolder, listIfThere, readIfThere, replaceFile, unlinkIfThere } from "../store/files";
 
 const FOLDER = `${RUN}/health`;
@@ -11,11 +11,11 @@ const health = z.object({
   bootId: z.string(),
   failures: z.array(z.object({ instance: z.string(), reason: z.string(), at: z.string() })),
 });
-export type Health = z.infer<typeof health>;
+export type FailureHistory = z.infer<typeof health>;
 
 /** Failed assignments of this boot, by virtual function. An entry that cannot be read counts as none: it is a memory aid, no claim. */
-export async function readHealth(host: Host): Promise<Map<string, Health>> {
-  const all = new Map<string, Health>();
+export async function readFailures(host: HostContext): Promise<Map<string, FailureHistory>> {
+  const all = new Map<string, FailureHistory>();
   for (const name of await listIfThere(host.files, FOLDER)) {
     if (!name.endsWith(".json")) continue;
     const vf = name.slice(0, -".json".length);
@@ -25,12 +25,12 @@ export async function readHealth(host: Host): Promise<Map<string, Health>> {
   return all;
 }
 
-export function isQuarantined(one: Health | undefined): boolean {
+export function isQuarantined(one: FailureHistory | undefined): boolean {
   return new Set(one?.failures.map((failure) => failure.instance)).size >= QUARANTINE_AT;
 }
 
 /** Remembers that an assignment of this virtual function failed. */
-export async function noteFailure(host: Host, vf: string, instance: string, reason: string): Promise<void> {
+export async function noteFailure(host: HostContext, vf: string, instance: string, reason: string): Promise<void> {
   const before = (await read(host, vf))?.failures.filter((failure) => failure.instance !== instance) ?? [];
   const failures = [...before, { instance, reason, at: host.clock.wall().toISOString() }];
   await ensureFolder(host.files, FOLDER);
@@ -39,13 +39,13 @@ export async function noteFailure(host: Host, vf: string, instance: string, reas
     host.warn(`${vf} is quarantined: assignments of different instances failed on it.`);
 }
 
-export async function clearHealth(host: Host, vf: string): Promise<void> {
+export async function clearFailures(host: HostContext, vf: string): Promise<void> {
   await unlinkIfThere(host.files, fileOf(vf));
 }
 
 const fileOf = (vf: string) => `${FOLDER}/${vf}.json`;
 
-async function read(host: Host, vf: string): Promise<Health | undefined> {
+async function read(host: HostContext, vf: string): Promise<FailureHistory | undefined> {
   const text = await readIfThere(host.files, fileOf(vf));
   if (text === undefined) return undefined;
   try {

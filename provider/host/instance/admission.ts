@@ -4,7 +4,7 @@ import type { InstanceRecord } from "../../protocol/record";
 import type { Spec } from "../../protocol/spec";
 
 /** Who asks for an instance, and how. */
-export interface Asker {
+export interface CreateRequest {
   readonly verb: "create" | "update";
   readonly instance: string;
   readonly owner: string;
@@ -23,7 +23,7 @@ export type Admission =
   | { readonly as: "refused"; readonly error: VgpuError };
 
 /** Whether an asker may have the instance of this id. A create knows nothing of what it made before; an update comes from a state. */
-export function admit(asker: Asker, there: InstanceRecord | undefined): Admission {
+export function admit(asker: CreateRequest, there: InstanceRecord | undefined): Admission {
   if (!there) return { as: "new" };
   const same = there.incarnation === asker.incarnation;
   const made = `made by ${there.owner} at ${there.createdAt}`;

@@ -1,9 +1,9 @@
 import { toShape, VgpuError } from "../../protocol/errors";
 import type { InstanceRecord } from "../../protocol/record";
 import { allocate } from "../claims/allocate";
-import type { Made } from "../claims/own-claims";
+import type { OwnClaims } from "../claims/own-claims";
 import { isCurrent, releaseClaim, takeVf } from "../claims/release";
-import type { Host } from "../context";
+import type { HostContext } from "../context";
 import { claimedDevice, deviceOf } from "../devices/frameworks";
 import { isProfile } from "../devices/profiles";
 import { noteFailure } from "../devices/quarantine";
@@ -18,9 +18,9 @@ import { markBeforeEnd } from "./repair-running";
 
 /** Has the VM of an instance run, with a vGPU of its own. A claim that is left from before is used again or released first. */
 export async function powerOn(
-  host: Host,
+  host: HostContext,
   record: InstanceRecord,
-  { qemu, lock, made }: { qemu: string; lock: Held; made: Made },
+  { qemu, lock, made }: { qemu: string; lock: Held; made: OwnClaims },
 ): Promise<InstanceRecord> {
   const liveness = await ownLiveness(host, record.id, record.vmm);
   if (liveness.answer === "ambiguous") {
@@ -41,7 +41,7 @@ export async function powerOn(
 }
 
 /** QEMU's complaint about the device itself counts against it; every other reason not to boot does not. */
-async function noteDeviceFailure(host: Host, { id, claim }: InstanceRecord, reason: string): Promise<void> {
+async function noteDeviceFailure(host: HostContext, { id, claim }: InstanceRecord, reason: string): Promise<void> {
   // A card that carries several mdevs is not to blame as a whole.
   if (!claim || claim.vf === claim.parent || !reason.includes(`vfio ${claim.mdevUuid || claim.vf}: `)) return;
   await noteFailure(host, claim.vf, id, reason).catch((error: unknown) => host.warn(textOf(error)));
@@ -51,7 +51,7 @@ async function noteDeviceFailure(host: Host, { id, claim }: InstanceRecord, reas
  * Has no VM of an instance run, and gives its vGPU back. A release that fails leaves the claim and is a warning: the VM is down, and
  * every later start, delete or reconcile tries the release again.
  */
-export async function powerOff(host: Host, record: InstanceRecord): Promise<InstanceRecord> {
+export async function powerOff(host: HostContext, record: InstanceRecord): Promise<InstanceRecord> {
   const saved = await saveRecord(host, record);
   // When this verb is to start it again and is killed, reconcile must not take its end for the guest's wish.
   if (record.desired === "running") await noteStop(host, record.id);
@@ -74,13 +74,13 @@ export async function powerOff(host: Host, record: InstanceRecord): Promise<Inst
 }
 
 /** Whether somebody changed the type of a device that this instance claims. */
-export async function isDeviceChanged(host: Host, { id, claim, machineId }: InstanceRecord): Promise<boolean> {
+export async function isDeviceChanged(host: HostContext, { id, claim, machineId }: InstanceRecord): Promise<boolean> {
   if (!claim || !isCurrent(host, claim, machineId)) return false;
   const now = await deviceOf(host, { instance: id, ...claimedDevice(claim) }).now();
   return now.kind === "gone" || (now.kind === "type" && now.typeId !== claim.typeId);
 }
 
-async function withDevice(host: Host, record: InstanceRecord, made: Made): Promise<InstanceRecord> {
+async function withDevice(host: HostContext, record: InstanceRecord, made: OwnClaims): Promise<InstanceRecord> {
   if (await isAssigned(host, record)) return record;
   const freed = record.claim ? await releaseBeforeStart(host, record) : record;
   made.now = null;
@@ -88,7 +88,7 @@ async function withDevice(host: Host, record: InstanceRecord, made: Made): Promi
 }
 
 /** A start must not go on while an earlier claim cannot be given back. */
-async function releaseBeforeStart(host: Host, record: InstanceRecord): Promise<InstanceRecord> {
+async function releaseBeforeStart(host: HostContext, record: InstanceRecord): Promise<InstanceRecord> {
   try {
     return await releaseClaim(host, { ...record, cleanup: null });
   } catch (cause) {
@@ -107,7 +107,7 @@ async function releaseBeforeStart(host: Host, record: InstanceRecord): Promise<I
  * Whether the claim's device already has the type that we wrote for this instance: its verb died after the write. Its children may
  * not have, and one of them may be about to write 0: so this is asked under the device's lock, which they keep.
  */
-async function isAssigned(host: Host, record: InstanceRecord): Promise<boolean> {
+async function isAssigned(host: HostContext, record: InstanceRecord): Promise<boolean> {
   const { claim } = record;
   if (!claim || record.phase === "complete" || !isCurrent(host, claim, record.machineId)) return false;
   const held = { instance: record.id, ...claimedDevice(claim) };

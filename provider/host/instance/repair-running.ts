@@ -1,7 +1,7 @@
 import { unitName } from "../../protocol/names";
 import type { Claim, InstanceRecord } from "../../protocol/record";
 import { isCurrent, takeVf } from "../claims/release";
-import type { Host } from "../context";
+import type { HostContext } from "../context";
 import { claimedDevice, deviceOf } from "../devices/frameworks";
 import { lookAtOpenFiles } from "../devices/handles";
 import { writeMark } from "../devices/vendor-vfio/marks";
@@ -11,7 +11,7 @@ import { textOf } from "../system/system";
 import { blankVmm, identify } from "../vmm/boot";
 
 /** Whether everything that should be written down of a VM that runs is there: its process, and whom its device was typed for. */
-export async function isComplete(host: Host, record: InstanceRecord): Promise<boolean> {
+export async function isComplete(host: HostContext, record: InstanceRecord): Promise<boolean> {
   return record.claim === null || (isIdentified(host, record) && !(await isUnmarked(host, record, record.claim)));
 }
 
@@ -20,7 +20,7 @@ export async function isComplete(host: Host, record: InstanceRecord): Promise<bo
  * nothing is pending. Only once it has the claimed device open: a record that was restored by hand may claim another one than its VM
  * starts on.
  */
-export async function completeRunning(host: Host, record: InstanceRecord): Promise<void> {
+export async function completeRunning(host: HostContext, record: InstanceRecord): Promise<void> {
   const { id, claim } = record;
   if (!claim) return forgetCleanup(host, record);
   await markAgain(host, record, claim);
@@ -31,23 +31,23 @@ export async function completeRunning(host: Host, record: InstanceRecord): Promi
 }
 
 /** Before a VM is ended: afterwards nothing would tell a device without its mark from somebody else's. What cannot be told changes nothing. */
-export async function markBeforeEnd(host: Host, record: InstanceRecord): Promise<void> {
+export async function markBeforeEnd(host: HostContext, record: InstanceRecord): Promise<void> {
   const { claim } = record;
   if (claim) await markAgain(host, record, claim).catch((error: unknown) => host.warn(textOf(error)));
 }
 
 /** A cleanup of which nothing is left: its VM came up after the verb had given up waiting, or it is down and holds no device. */
-export async function forgetCleanup(host: Host, record: InstanceRecord): Promise<void> {
+export async function forgetCleanup(host: HostContext, record: InstanceRecord): Promise<void> {
   if (record.cleanup) await saveRecord(host, { ...record, cleanup: null });
 }
 
 /** Whether the process is recorded that was started last; a verb that was killed while the VM came up has not done so. */
-function isIdentified(host: Host, { vmm }: InstanceRecord): boolean {
+function isIdentified(host: HostContext, { vmm }: InstanceRecord): boolean {
   return vmm !== null && vmm.bootId === host.bootId && vmm.pid > 0;
 }
 
 /** An mdev is known by its uuid, which nobody else has: it needs no mark to be told from others'. One that cannot be read is not missing. */
-async function isUnmarked(host: Host, { id, machineId }: InstanceRecord, claim: Claim): Promise<boolean> {
+async function isUnmarked(host: HostContext, { id, machineId }: InstanceRecord, claim: Claim): Promise<boolean> {
   if (claim.framework !== "vendor-vfio" || !isCurrent(host, claim, machineId)) return false;
   const device = deviceOf(host, { instance: id, ...claimedDevice(claim) });
   return (await device.mark().catch(() => "unreadable")) === undefined;
@@ -57,7 +57,7 @@ async function isUnmarked(host: Host, { id, machineId }: InstanceRecord, claim: 
  * Writes the mark of a device again that somebody removed. It has the claimed type and a process of the VM's unit has it open, so nobody
  * else can have typed it since; both are looked at under the device's lock.
  */
-async function markAgain(host: Host, record: InstanceRecord, claim: Claim): Promise<void> {
+async function markAgain(host: HostContext, record: InstanceRecord, claim: Claim): Promise<void> {
   if (!(await isUnmarked(host, record, claim))) return;
   const { id } = record;
   const held = { instance: id, ...claimedDevice(claim) };
@@ -70,7 +70,12 @@ async function markAgain(host: Host, record: InstanceRecord, claim: Claim): Prom
 }
 
 /** Whether any of these processes has the claimed device open now. */
-async function hasOpen(host: Host, { id }: InstanceRecord, claim: Claim, pids: readonly number[]): Promise<boolean> {
-  const theirs: Host = { ...host, opened: () => lookAtOpenFiles(host, pids) };
+async function hasOpen(
+  host: HostContext,
+  { id }: InstanceRecord,
+  claim: Claim,
+  pids: readonly number[],
+): Promise<boolean> {
+  const theirs: HostContext = { ...host, opened: () => lookAtOpenFiles(host, pids) };
   return (await deviceOf(theirs, { instance: id, ...claimedDevice(claim) }).handles()).holders.length > 0;
 }

@@ -1,11 +1,15 @@
 import { VgpuError } from "../../protocol/errors";
 import type { InstanceRecord } from "../../protocol/record";
-import type { Host } from "../context";
+import type { HostContext } from "../context";
 import { ownRecord } from "../store/records";
 import { ANOTHER_STATE } from "./admission";
 
 /** The record that a verb means: there, of this machine, and of the incarnation that the caller knows. */
-export async function knownRecord(host: Host, id: string, incarnation: string | undefined): Promise<InstanceRecord> {
+export async function knownRecord(
+  host: HostContext,
+  id: string,
+  incarnation: string | undefined,
+): Promise<InstanceRecord> {
   const record = await ownRecord(host.files, id);
   if (!record)
     throw new VgpuError("not_found", `There is no instance ${id} in the store of this host.`, {
@@ -17,7 +21,7 @@ export async function knownRecord(host: Host, id: string, incarnation: string | 
 }
 
 /** A record that was copied here with a store is another machine's: it is never started or changed. */
-export function requireThisMachine(host: Host, { id, machineId }: InstanceRecord): void {
+export function requireThisMachine(host: HostContext, { id, machineId }: InstanceRecord): void {
   if (machineId === host.machineId) return;
   throw new VgpuError(
     "store_mismatch",

@@ -1,9 +1,9 @@
 import { isDeepStrictEqual } from "node:util";
 import { toShape, VgpuError } from "../../protocol/errors";
 import type { InstanceRecord } from "../../protocol/record";
-import { isMade, isSameClaim, type Made } from "../claims/own-claims";
+import { isOwnClaim, isSameClaim, type OwnClaims } from "../claims/own-claims";
 import { releaseClaim } from "../claims/release";
-import type { Host } from "../context";
+import type { HostContext } from "../context";
 import { unlinkIfThere } from "../store/files";
 import { folderOf, ownRecord, saveRecord } from "../store/records";
 import { textOf } from "../system/system";
@@ -19,18 +19,18 @@ interface Undo {
   /** The finished instance that was there, if there was one: it becomes what it was. */
   readonly before: InstanceRecord | undefined;
   readonly failure: unknown;
-  readonly made: Made;
+  readonly made: OwnClaims;
 }
 
 /**
  * Takes back what a failed create or start did after its claim, and answers the error to give. What cannot be taken back is kept: a
  * create then leaves a delete-only record, a start leaves the stopped instance with its claim.
  */
-export async function rollBack(host: Host, id: string, { before, failure, made }: Undo): Promise<VgpuError> {
+export async function rollBack(host: HostContext, id: string, { before, failure, made }: Undo): Promise<VgpuError> {
   let record: InstanceRecord | undefined;
   try {
     record = await ownRecord(host.files, id);
-    if (!isMade(made, record?.claim ?? null)) {
+    if (!isOwnClaim(made, record?.claim ?? null)) {
       const now = record?.claim ? `claims ${record.claim.vf}` : "claims nothing";
       host.warn(`The record of ${id} was changed by somebody else and now ${now}: nothing was taken back.`);
       return asVgpu(failure);
@@ -57,7 +57,7 @@ export async function rollBack(host: Host, id: string, { before, failure, made }
 }
 
 /** A VM that came up before its start failed is stopped by us: it did not end of its own wish, and reconcile may start it again. */
-async function noteStopIfLive(host: Host, { id, vmm }: InstanceRecord): Promise<void> {
+async function noteStopIfLive(host: HostContext, { id, vmm }: InstanceRecord): Promise<void> {
   if ((await ownLiveness(host, id, vmm)).answer === "live") await noteStop(host, id).catch(() => {});
 }
 
@@ -69,7 +69,7 @@ function hasNewClaim({ claim }: InstanceRecord, before: InstanceRecord): boolean
  * A start that failed before its claim leaves all as it was, but for an earlier claim that it has released. A stop that was done stays
  * done.
  */
-async function restore(host: Host, record: InstanceRecord, before: InstanceRecord): Promise<void> {
+async function restore(host: HostContext, record: InstanceRecord, before: InstanceRecord): Promise<void> {
   const { claim, vmm, cleanup } = record;
   const restored = { ...before, claim, vmm, cleanup };
   if (record.desired === "running" && !isDeepStrictEqual(restored, record)) await saveRecord(host, restored);
@@ -82,7 +82,11 @@ interface Failed {
   readonly cause: unknown;
 }
 
-async function keepPending(host: Host, id: string, { record, before, failure, cause }: Failed): Promise<VgpuError> {
+async function keepPending(
+  host: HostContext,
+  id: string,
+  { record, before, failure, cause }: Failed,
+): Promise<VgpuError> {
   const because = `${textOf(failure)} It could not be taken back: ${textOf(cause)}`;
   const details = { instance: id, claimKept: record?.claim != null, ...(record?.claim && { vf: record.claim.vf }) };
   const error = (more: string, hint?: string) =>
@@ -111,7 +115,7 @@ async function keepPending(host: Host, id: string, { record, before, failure, ca
 }
 
 /** After the record no longer names it; what is left of it goes with the folder at last. */
-async function removeDisk(host: Host, { id, disk }: InstanceRecord): Promise<void> {
+async function removeDisk(host: HostContext, { id, disk }: InstanceRecord): Promise<void> {
   if (!disk) return;
   await unlinkIfThere(host.files, `${folderOf(id)}/${disk.file}`);
   await removeUnusedBases(host);

@@ -1,6 +1,6 @@
 import type { InstanceRecord } from "../../protocol/record";
 import type { InstanceView } from "../../protocol/view";
-import type { Host } from "../context";
+import type { HostContext } from "../context";
 import { findRecord } from "../store/records";
 import { emptyView, lostView, recordedState, viewOf } from "./view";
 
@@ -8,7 +8,11 @@ import { emptyView, lostView, recordedState, viewOf } from "./view";
  * What a failed verb says of its instance, whatever can be seen of it; null when nothing of it is claimed or stored, or when what is
  * there belongs to somebody else.
  */
-export async function safeView(host: Host, id: string, incarnation: string | undefined): Promise<InstanceView | null> {
+export async function safeView(
+  host: HostContext,
+  id: string,
+  incarnation: string | undefined,
+): Promise<InstanceView | null> {
   const found = await findRecord(host.files, id);
   if (!found) return (await lostView(host, id).catch(() => emptyView(host, id))) ?? null;
   if (found.kind !== "record") return emptyView(host, id);
@@ -22,7 +26,7 @@ export async function safeView(host: Host, id: string, incarnation: string | und
 }
 
 /** What the record alone says of an instance that cannot be looked at. */
-export function recordedView(host: Host, record: InstanceRecord): InstanceView {
+export function recordedView(host: HostContext, record: InstanceRecord): InstanceView {
   const { claim } = record;
   return {
     ...emptyView(host, record.id),

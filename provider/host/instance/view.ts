@@ -3,15 +3,15 @@ import { unitName } from "../../protocol/names";
 import type { InstanceRecord } from "../../protocol/record";
 import type { InstanceView, State } from "../../protocol/view";
 import { isCurrent } from "../claims/release";
-import type { Host } from "../context";
+import type { HostContext } from "../context";
 import { nameOf } from "../devices/device";
 import { claimedDevice, deviceOf } from "../devices/frameworks";
-import { type Marked, markedFor } from "../devices/marked";
+import { type MarkedDevice, markedFor } from "../devices/marked";
 import { isBeingRemoved } from "../store/records";
 import { type Liveness, ownLiveness } from "../vmm/liveness";
 
 /** What is true of an instance now. Unknown liveness is an error, not a state. */
-export async function viewOf(host: Host, record: InstanceRecord): Promise<InstanceView> {
+export async function viewOf(host: HostContext, record: InstanceRecord): Promise<InstanceView> {
   const { claim } = record;
   const liveness = await ownLiveness(host, record.id, record.vmm);
   return {
@@ -59,7 +59,7 @@ export function recordedState({ deleting, retained, phase, claim, desired }: Ins
   return claim && desired === "running" ? "running" : "stopped";
 }
 
-async function observedType(host: Host, record: InstanceRecord): Promise<number> {
+async function observedType(host: HostContext, record: InstanceRecord): Promise<number> {
   const { claim } = record;
   if (!claim || !isCurrent(host, claim, record.machineId)) return 0;
   const device = { instance: record.id, ...claimedDevice(claim) };
@@ -76,13 +76,13 @@ async function observedType(host: Host, record: InstanceRecord): Promise<number>
 /** What is left on the host of an instance that has no record. */
 export interface Leftovers {
   /** Devices that are marked for it. */
-  readonly devices: readonly Marked[];
+  readonly devices: readonly MarkedDevice[];
   readonly unit: boolean;
   readonly files: boolean;
 }
 
 /** Throws when any of it cannot be told. */
-export async function leftoversOf(host: Host, id: string): Promise<Leftovers> {
+export async function leftoversOf(host: HostContext, id: string): Promise<Leftovers> {
   const devices = await markedFor(host, id);
   const liveness = await ownLiveness(host, id, null);
   if (liveness.answer === "ambiguous") {
@@ -96,14 +96,14 @@ export async function leftoversOf(host: Host, id: string): Promise<Leftovers> {
 }
 
 /** The view of an instance without a record; undefined when positively nothing of it is left. */
-export async function lostView(host: Host, id: string): Promise<InstanceView | undefined> {
+export async function lostView(host: HostContext, id: string): Promise<InstanceView | undefined> {
   const { devices, unit, files } = await leftoversOf(host, id);
   if (devices.length === 0 && !unit && !files) return undefined;
   return { ...emptyView(host, id), vfAddress: devices[0]?.vf ?? "", mdevUuid: devices[0]?.mdevUuid ?? "" };
 }
 
 /** Something of an instance is there, and more cannot be said. */
-export function emptyView(host: Host, id: string): InstanceView {
+export function emptyView(host: HostContext, id: string): InstanceView {
   return {
     instanceId: id,
     ownerId: "",

@@ -1,6 +1,6 @@
 import { dirname } from "node:path";
 import { isVgpuError, VgpuError } from "../../protocol/errors";
-import { errno, type Files, isGone, textOf } from "../system/system";
+import { errno, type Files, isNotFound, textOf } from "../system/system";
 
 /** What a half-written file is called; such a file says nothing and blocks nothing. */
 export const PART = ".part";
@@ -36,7 +36,7 @@ export async function ensureFolder(files: Files, path: string): Promise<void> {
   try {
     await files.mkdir(path);
   } catch (error) {
-    if (isGone(error)) {
+    if (isNotFound(error)) {
       await ensureFolder(files, dirname(path));
       return ensureFolder(files, path);
     }
@@ -78,7 +78,7 @@ async function unlessGone<T>(step: () => Promise<T>): Promise<T | undefined> {
   try {
     return await step();
   } catch (error) {
-    if (isGone(error)) return undefined;
+    if (isNotFound(error)) return undefined;
     throw error;
   }
 }

@@ -1,5 +1,5 @@
 import { VgpuError } from "../../protocol/errors";
-import type { Host } from "../context";
+import type { HostContext } from "../context";
 import type { Held } from "../system/system";
 
 export const instanceLock = (id: string) => `vm-${id}`;
@@ -9,7 +9,7 @@ export const INSTALL_LOCK = "install";
 
 /** Takes a lock within the time given, or says who holds it. */
 export async function take(
-  host: Host,
+  host: HostContext,
   name: string,
   instance: string,
   waitMs = host.settings.lockWaitMs,

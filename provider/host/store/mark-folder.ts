@@ -1,18 +1,18 @@
 import type * as z from "zod/mini";
 import { VgpuError } from "../../protocol/errors";
-import type { Host } from "../context";
-import { isGone, textOf } from "../system/system";
+import type { HostContext } from "../context";
+import { isNotFound, textOf } from "../system/system";
 import { ensureFolder, listIfThere, PART, replaceFile, unlinkIfThere } from "./files";
 
 /** Marks of one kind of device, in `/run`: whom a device was made for, by name of the device. */
 export interface MarkFolder<T> {
   /** One of an earlier boot says nothing. Throws when it cannot be understood. */
-  read(host: Host, name: string): Promise<T | undefined>;
+  read(host: HostContext, name: string): Promise<T | undefined>;
   /** Devices that have a mark. */
-  names(host: Host): Promise<string[]>;
-  write(host: Host, name: string, mark: T): Promise<void>;
+  names(host: HostContext): Promise<string[]>;
+  write(host: HostContext, name: string, mark: T): Promise<void>;
   /** Removes a mark if it names this instance. The caller holds the device's lock. */
-  remove(host: Host, name: string, instance: string): Promise<void>;
+  remove(host: HostContext, name: string, instance: string): Promise<void>;
 }
 
 export function markFolder<T extends { readonly instance: string; readonly bootId: string }>(
@@ -25,12 +25,12 @@ export function markFolder<T extends { readonly instance: string; readonly bootI
   const unreadable = (name: string, reason: string) =>
     new VgpuError("inventory_ambiguous", `The mark ${folder}/${name} cannot be read: ${reason}.`);
 
-  async function read(host: Host, name: string): Promise<T | undefined> {
+  async function read(host: HostContext, name: string): Promise<T | undefined> {
     let text: string;
     try {
       text = await host.files.read(`${folder}/${name}`);
     } catch (error) {
-      if (isGone(error)) return undefined;
+      if (isNotFound(error)) return undefined;
       throw unreadable(name, textOf(error));
     }
     try {

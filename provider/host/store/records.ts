@@ -2,10 +2,10 @@ import { VgpuError } from "../../protocol/errors";
 import { instanceId } from "../../protocol/names";
 import { INSTANCES } from "../../protocol/paths";
 import { type ForeignRecord, foreignRecord, type InstanceRecord, RECORD_VERSION, record } from "../../protocol/record";
-import type { Host } from "../context";
-import { errno, type Files, isGone, textOf } from "../system/system";
+import type { HostContext } from "../context";
+import { errno, type Files, isNotFound, textOf } from "../system/system";
 import { ensureFolder, isFull, listIfThere, PART, removeTree, replaceFile, unlinkIfThere } from "./files";
-import { FORMER, makeSpare, replaceBySpare, SPARE } from "./reserve-file";
+import { FORMER, makeReserve, RESERVE, replaceUsingReserve } from "./reserve-file";
 
 /** A record as found on the disk. */
 export type Found =
@@ -43,7 +43,7 @@ export async function findRecord(files: Files, id: string): Promise<Found | unde
     return { kind: "broken", id, reason: `${folder} has ${strange.join(", ")} but no ${RECORD}` };
   }
   try {
-    return understand(id, await files.read(fileOf(id)));
+    return parseRecord(id, await files.read(fileOf(id)));
   } catch (error) {
     if (errno(error) === "ENOENT" && (await listIfThere(files, folder)).length === 0) return undefined;
     return { kind: "broken", id, reason: `${fileOf(id)}: ${textOf(error)}` };
@@ -51,9 +51,9 @@ export async function findRecord(files: Files, id: string): Promise<Found | unde
 }
 
 /** What a folder may have without ever having had a record. */
-const saysNothing = (name: string) => name.endsWith(PART) || name === SPARE || name === FORMER;
+const saysNothing = (name: string) => name.endsWith(PART) || name === RESERVE || name === FORMER;
 
-function understand(id: string, text: string): Found {
+function parseRecord(id: string, text: string): Found {
   const broken = (reason: string): Found => ({ kind: "broken", id, reason: `${fileOf(id)}: ${reason}` });
   let json: unknown;
   try {
@@ -123,23 +123,23 @@ export async function ownRecord(files: Files, id: string): Promise<InstanceRecor
 }
 
 /** Makes the record durable and returns it. */
-export async function saveRecord(host: Host, next: InstanceRecord): Promise<InstanceRecord> {
+export async function saveRecord(host: HostContext, next: InstanceRecord): Promise<InstanceRecord> {
   const { files } = host;
   const names = await namesOf(files, next.id);
   const text = `${JSON.stringify(next, undefined, 1)}\n`;
   if (!names.includes(RECORD)) {
     await ensureFolder(files, folderOf(next.id));
-    await makeSpare(files, fileOf(next.id));
-  } else if (!names.includes(SPARE)) {
+    await makeReserve(files, fileOf(next.id));
+  } else if (!names.includes(RESERVE)) {
     // A full disk took it; the record itself comes first.
-    await makeSpare(files, fileOf(next.id)).catch(() => {});
+    await makeReserve(files, fileOf(next.id)).catch(() => {});
   }
   try {
     await replaceFile(files, fileOf(next.id), text);
   } catch (error) {
     if (!isFull(error) || !names.includes(RECORD)) throw error;
     // What stops, releases or deletes must be recorded on a full disk too.
-    await replaceBySpare(files, fileOf(next.id), text);
+    await replaceUsingReserve(files, fileOf(next.id), text);
   }
   return next;
 }
@@ -153,14 +153,14 @@ async function namesOf(files: Files, id: string): Promise<string[]> {
 }
 
 /** Removes an instance's folder: it is gone as a whole or not at all. */
-export async function removeRecord(host: Host, id: string): Promise<void> {
+export async function removeRecord(host: HostContext, id: string): Promise<void> {
   const { files } = host;
   try {
     await finishRemoval(files, id);
     try {
       await files.rename(folderOf(id), asideOf(id));
     } catch (error) {
-      if (!isGone(error)) throw error;
+      if (!isNotFound(error)) throw error;
     }
     await finishRemoval(files, id);
   } catch (error) {
@@ -202,7 +202,7 @@ export async function tidyFolder(files: Files, id: string): Promise<void> {
   try {
     await files.rmdir(folderOf(id));
   } catch (error) {
-    if (!isGone(error)) throw error;
+    if (!isNotFound(error)) throw error;
   }
 }
 

@@ -1,21 +1,21 @@
 import { dirname } from "node:path";
-import { type Files, isGone } from "../system/system";
+import { type Files, isNotFound } from "../system/system";
 import { unlinkIfThere, unwritten } from "./files";
 
 /** Beside a record: room for its next version, so that it can be replaced when not one block or inode more is to be had. */
-export const SPARE = "record.spare";
+export const RESERVE = "record.spare";
 /** The record's former file, on its way to become the next spare. */
 export const FORMER = "record.former";
 
 /** Several times a record's usual size. */
-const SPARE_BYTES = 16 * 1024;
+const RESERVE_BYTES = 16 * 1024;
 
 /** Makes the spare of a record that has none. */
-export async function makeSpare(files: Files, path: string): Promise<void> {
-  const spare = `${dirname(path)}/${SPARE}`;
+export async function makeReserve(files: Files, path: string): Promise<void> {
+  const spare = `${dirname(path)}/${RESERVE}`;
   try {
-    if (await recoverSpare(files, path)) return;
-    await files.create(spare, " ".repeat(SPARE_BYTES));
+    if (await recoverReserve(files, path)) return;
+    await files.create(spare, " ".repeat(RESERVE_BYTES));
     await files.sync(spare);
   } catch (error) {
     throw unwritten(spare, error);
@@ -23,11 +23,11 @@ export async function makeSpare(files: Files, path: string): Promise<void> {
 }
 
 /** Replaces a record on a full disk: writes over the spare, gives it the record's name, and keeps the former file as the next spare. */
-export async function replaceBySpare(files: Files, path: string, text: string): Promise<void> {
+export async function replaceUsingReserve(files: Files, path: string, text: string): Promise<void> {
   const folder = dirname(path);
-  const [spare, former] = [`${folder}/${SPARE}`, `${folder}/${FORMER}`];
+  const [spare, former] = [`${folder}/${RESERVE}`, `${folder}/${FORMER}`];
   try {
-    await recoverSpare(files, path);
+    await recoverReserve(files, path);
     const { size } = await files.facts(spare);
     await files.overwrite(spare, text + " ".repeat(Math.max(0, size - Buffer.byteLength(text))));
     await files.sync(spare);
@@ -46,22 +46,22 @@ export async function replaceBySpare(files: Files, path: string, text: string): 
  * Whether there is a spare. After a crash it may still have its former name, or, by a power cut, be the record itself: that one is never
  * written over.
  */
-async function recoverSpare(files: Files, path: string): Promise<boolean> {
+async function recoverReserve(files: Files, path: string): Promise<boolean> {
   const folder = dirname(path);
   const inodeOf = async (name: string) => {
     try {
       return (await files.facts(name)).inode;
     } catch (error) {
-      if (isGone(error)) return undefined;
+      if (isNotFound(error)) return undefined;
       throw error;
     }
   };
   const record = await inodeOf(path);
-  const spare = await inodeOf(`${folder}/${SPARE}`);
+  const spare = await inodeOf(`${folder}/${RESERVE}`);
   if (spare !== undefined && spare !== record) return true;
-  if (spare !== undefined) await files.unlink(`${folder}/${SPARE}`);
+  if (spare !== undefined) await files.unlink(`${folder}/${RESERVE}`);
   const former = await inodeOf(`${folder}/${FORMER}`);
   if (former === undefined || former === record) return false;
-  await files.rename(`${folder}/${FORMER}`, `${folder}/${SPARE}`);
+  await files.rename(`${folder}/${FORMER}`, `${folder}/${RESERVE}`);
   return true;
 }

@@ -1,14 +1,14 @@
 import * as fs from "node:fs";
 import { RUN } from "../../protocol/paths";
 import { runChild } from "./spawn";
-import type { Tools } from "./system";
+import type { Commands } from "./system";
 
 const QEMU = ["/usr/local/bin", "/usr/bin", "/usr/libexec"].flatMap((folder) =>
   ["qemu-system-x86_64", "qemu-kvm"].map((name) => `${folder}/${name}`),
 );
 const VERSION_CACHE = `${RUN}/qemu.json`;
 
-export const realTools: Tools = {
+export const realCommands: Commands = {
   async qemu() {
     const path = QEMU.find((candidate) => fs.existsSync(candidate));
     if (!path) return { problem: `no QEMU at ${QEMU.join(", ")}` };

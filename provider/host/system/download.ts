@@ -4,7 +4,7 @@ import { Readable, Transform } from "node:stream";
 import { pipeline } from "node:stream/promises";
 
 /** A transfer that brings nothing for this long is given up. */
-const STALLED_AFTER_MS = 120_000;
+const STALL_TIMEOUT_MS = 120_000;
 
 type Progress = (bytes: number) => void;
 
@@ -25,7 +25,7 @@ async function hashInto(from: Readable, to: string, progress: Progress): Promise
   let bytes = 0;
   let last = Date.now();
   const stalled = setInterval(() => {
-    if (Date.now() - last > STALLED_AFTER_MS) from.destroy(new Error(`no data for ${STALLED_AFTER_MS / 1000} s`));
+    if (Date.now() - last > STALL_TIMEOUT_MS) from.destroy(new Error(`no data for ${STALL_TIMEOUT_MS / 1000} s`));
   }, 1000);
   const count = new Transform({
     transform(chunk: Buffer, _encoding, done) {

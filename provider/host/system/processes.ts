@@ -1,9 +1,9 @@
 import * as fs from "node:fs";
 import { factsOf } from "./files";
-import { errno, type FileFacts, isGone, type Processes } from "./system";
+import { errno, type FileFacts, isNotFound, type Processes } from "./system";
 
 /** Longest wait for the facts of one open file, in milliseconds: it may lie on a file system whose server is gone. */
-const FACTS_WITHIN_MS = 2_000;
+const FACTS_TIMEOUT_MS = 2_000;
 
 export const realProcesses: Processes = {
   list: async () => numbers(fs.readdirSync("/proc")),
@@ -48,7 +48,7 @@ export const realProcesses: Processes = {
       return false;
     } catch (error) {
       if (errno(error) === "EBUSY") return true;
-      if (isGone(error)) return undefined;
+      if (isNotFound(error)) return undefined;
       throw error;
     }
   },
@@ -60,7 +60,7 @@ function unlessGone<T>(look: () => T): T | undefined {
   try {
     return look();
   } catch (error) {
-    if (isGone(error)) return undefined;
+    if (isNotFound(error)) return undefined;
     throw error;
   }
 }
@@ -71,12 +71,12 @@ async function factsWithin(path: string): Promise<FileFacts | undefined> {
     return await Promise.race([
       fs.promises.stat(path).then(factsOf),
       new Promise<never>((_, reject) => {
-        const late = () => reject(new Error(`no facts of ${path} within ${FACTS_WITHIN_MS / 1000} s`));
-        timer = setTimeout(late, FACTS_WITHIN_MS);
+        const late = () => reject(new Error(`no facts of ${path} within ${FACTS_TIMEOUT_MS / 1000} s`));
+        timer = setTimeout(late, FACTS_TIMEOUT_MS);
       }),
     ]);
   } catch (error) {
-    if (isGone(error)) return undefined;
+    if (isNotFound(error)) return undefined;
     throw error;
   } finally {
     clearTimeout(timer);

@@ -1,12 +1,12 @@
 import { createConnection, type Socket } from "node:net";
-import type { Monitor, Monitors } from "./system";
+import type { Qmp, QmpSession } from "./system";
 
 /** A line of QMP longer than this is not QEMU's. */
 const LONGEST_LINE = 1024 * 1024;
 
-export const realMonitors: Monitors = {
+export const realQmp: Qmp = {
   async connect(path, deadlineMs) {
-    const session = new Session(createConnection(path));
+    const session = new SocketSession(createConnection(path));
     try {
       await session.next((message) => "QMP" in message, deadlineMs, "greeting");
       await session.execute("qmp_capabilities", deadlineMs);
@@ -26,7 +26,7 @@ interface Waiter {
   reject(error: Error): void;
 }
 
-class Session implements Monitor {
+class SocketSession implements QmpSession {
   private readonly waiting = new Set<Waiter>();
   private rest = "";
   private serial = 0;

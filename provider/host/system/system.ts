@@ -2,15 +2,15 @@
  * Everything outside of the host program's own memory, in small interfaces. The real ones are beside this file; the model
  * test plays the same program against simulated ones. Each call is one step: the program may be killed before and after it.
  */
-export interface World {
+export interface System {
   readonly clock: Clock;
   readonly files: Files;
   readonly locks: Locks;
   readonly driver: Driver;
   readonly processes: Processes;
   readonly units: Units;
-  readonly monitors: Monitors;
-  readonly tools: Tools;
+  readonly qmp: Qmp;
+  readonly commands: Commands;
 }
 
 export interface Clock {
@@ -156,24 +156,24 @@ export interface Units {
   /** Makes systemd forget a unit that has failed. */
   forget(name: string): Promise<void>;
   /** The unit's last lines in the journal since a moment: what an earlier VM of that name has said is not this one's. */
-  lastWords(name: string, lines: number, since: Date): Promise<string>;
+  recentJournal(name: string, lines: number, since: Date): Promise<string>;
   /** Whether the host is shutting down. */
   stopping(): Promise<boolean>;
 }
 
-export interface Monitor {
+export interface QmpSession {
   /** Runs a QMP command; throws when it is refused or not answered in time. */
   execute(command: string, deadlineMs: number): Promise<unknown>;
   close(): void;
 }
 
-export interface Monitors {
+export interface Qmp {
   /** A QMP session after its greeting; throws when there is none in time. */
-  connect(path: string, deadlineMs: number): Promise<Monitor>;
+  connect(path: string, deadlineMs: number): Promise<QmpSession>;
 }
 
 /** Programs of the host that do one thing and end. */
-export interface Tools {
+export interface Commands {
   /** Path and version line of QEMU, or what was found instead. */
   qemu(): Promise<{ readonly path: string; readonly version: string } | { readonly problem: string }>;
   /** Runs a program; never throws for an exit code. */
@@ -184,7 +184,7 @@ export interface Tools {
   ): Promise<{ readonly code: number; readonly stdout: string; readonly stderr: string }>;
   /** Copies a file while hashing it; the copy is durable when this returns. Answers the SHA-256 in hex. */
   copy(from: string, to: string, progress: (bytes: number) => void): Promise<string>;
-  /** Downloads while hashing, as {@link Tools.copy}. */
+  /** Downloads while hashing, as {@link Commands.copy}. */
   download(url: string, to: string, progress: (bytes: number) => void): Promise<string>;
 }
 
@@ -194,7 +194,7 @@ export function errno(error: unknown): string {
 }
 
 /** Whether a thrown value says that a path, process or task does not exist. */
-export function isGone(error: unknown): boolean {
+export function isNotFound(error: unknown): boolean {
   return ["ENOENT", "ESRCH", "ENOTDIR"].includes(errno(error));
 }
 

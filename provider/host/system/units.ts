@@ -1,10 +1,10 @@
 import * as fs from "node:fs";
 import type { HeldFile } from "./locks";
 import { runChild } from "./spawn";
-import { isGone, type Units } from "./system";
+import { isNotFound, type Units } from "./system";
 
 const SLICE = "vgpu.slice";
-const ASK_WITHIN_MS = 20_000;
+const ASK_TIMEOUT_MS = 20_000;
 
 export const realUnits: Units = {
   async facts(name) {
@@ -21,7 +21,7 @@ export const realUnits: Units = {
       return { populated, pids: fs.readFileSync(`${folder}/cgroup.procs`, "utf8").trim().split("\n").map(Number) };
     } catch (error) {
       // ENODEV: the folder went away between opening and reading.
-      if (isGone(error) || (error as NodeJS.ErrnoException).code === "ENODEV") return undefined;
+      if (isNotFound(error) || (error as NodeJS.ErrnoException).code === "ENODEV") return undefined;
       throw error;
     }
   },
@@ -30,7 +30,7 @@ export const realUnits: Units = {
     try {
       return fs.readdirSync(`/sys/fs/cgroup/${SLICE}`).filter((name) => name.endsWith(".service"));
     } catch (error) {
-      if (isGone(error)) return [];
+      if (isNotFound(error)) return [];
       throw error;
     }
   },
@@ -56,7 +56,7 @@ export const realUnits: Units = {
     await systemctl(["reset-failed", name]);
   },
 
-  async lastWords(name, lines, since) {
+  async recentJournal(name, lines, since) {
     const args = [
       "-u",
       name,
@@ -68,18 +68,18 @@ export const realUnits: Units = {
       "--no-pager",
       "-q",
     ];
-    const end = await runChild("journalctl", args, { deadlineMs: ASK_WITHIN_MS });
+    const end = await runChild("journalctl", args, { deadlineMs: ASK_TIMEOUT_MS });
     return end.ended ? end.stdout.trim() : "";
   },
 
   async stopping() {
-    const end = await runChild("systemctl", ["is-system-running"], { deadlineMs: ASK_WITHIN_MS });
+    const end = await runChild("systemctl", ["is-system-running"], { deadlineMs: ASK_TIMEOUT_MS });
     return end.ended && end.stdout.trim() === "stopping";
   },
 };
 
 async function systemctl(args: readonly string[]): Promise<string> {
-  const end = await runChild("systemctl", args, { deadlineMs: ASK_WITHIN_MS });
+  const end = await runChild("systemctl", args, { deadlineMs: ASK_TIMEOUT_MS });
   if (end.ended && end.code === 0) return end.stdout;
   throw new Error(`systemctl ${args[0]}: ${end.ended ? end.stderr.trim() || `exit code ${end.code}` : "no answer"}`);
 }

@@ -4,10 +4,10 @@ import type { InstanceRecord } from "../../protocol/record";
 import { RECORD_VERSION } from "../../protocol/record";
 import type { Spec } from "../../protocol/spec";
 import type { InstanceView } from "../../protocol/view";
-import { type Made, madeFrom } from "../claims/own-claims";
-import type { Host } from "../context";
+import { type OwnClaims, ownClaimsFrom } from "../claims/own-claims";
+import type { HostContext } from "../context";
 import { nameOf } from "../devices/device";
-import { type Admission, type Asker, admit } from "../instance/admission";
+import { type Admission, admit, type CreateRequest } from "../instance/admission";
 import { isDeviceChanged, powerOff, powerOn } from "../instance/power-state";
 import { requireThisMachine } from "../instance/require";
 import { rollBack } from "../instance/rollback";
@@ -25,12 +25,18 @@ import { clearAway, clearLeftovers } from "./delete";
  * Brings an instance to what is asked, from whatever is there: the one path of create, update and adopt. So a create that was
  * killed is finished by repeating it.
  */
-export async function ensureInstance(host: Host, asker: Asker): Promise<InstanceView> {
-  return under(take(host, instanceLock(asker.instance), asker.instance), (lock) => ensureUnder(host, asker, lock));
+export async function createOrUpdate(host: HostContext, asker: CreateRequest): Promise<InstanceView> {
+  return under(take(host, instanceLock(asker.instance), asker.instance), (lock) =>
+    createOrUpdateLocked(host, asker, lock),
+  );
 }
 
 /** The same for a caller that has the instance's lock. */
-export async function ensureUnder(asked: Host, asker: Asker, lock: Held): Promise<InstanceView> {
+export async function createOrUpdateLocked(
+  asked: HostContext,
+  asker: CreateRequest,
+  lock: Held,
+): Promise<InstanceView> {
   const host = rememberingAbsence(asked, asker.instance);
   const there = await ownRecord(host.files, asker.instance);
   if (there) requireThisMachine(host, there);
@@ -44,8 +50,8 @@ export async function ensureUnder(asked: Host, asker: Asker, lock: Held): Promis
   const qemu = asker.spec.running ? await requireQemu(host) : "";
   const start = await startingRecord(host, asker, { admission, there, left });
   const before = start.phase === "complete" ? there : undefined;
-  const made = madeFrom(start.claim);
-  const record = await bring(host, asker, start, { qemu, lock, made }).catch(async (failure: unknown) => {
+  const made = ownClaimsFrom(start.claim);
+  const record = await converge(host, asker, start, { qemu, lock, made }).catch(async (failure: unknown) => {
     throw await rollBack(host, asker.instance, { before, failure, made });
   });
   // What is complete is not taken back because it cannot be looked at now.
@@ -57,8 +63,8 @@ type Seen = Promise<Leftovers> | undefined;
 
 /** The record to start from; what is only a remainder is cleared away first. Nothing of a new one is on the disk yet. */
 async function startingRecord(
-  host: Host,
-  asker: Asker,
+  host: HostContext,
+  asker: CreateRequest,
   { admission, there, left: seen }: { admission: Admission; there: InstanceRecord | undefined; left: Seen },
 ): Promise<InstanceRecord> {
   if (there && admission.as === "own")
@@ -90,7 +96,11 @@ async function startingRecord(
 }
 
 /** A state that names an instance without a record wants it back: what is left of it goes first. A create must not end it. */
-async function requireNoLeftovers(host: Host, { verb, instance, spec }: Asker, left: Leftovers): Promise<void> {
+async function requireNoLeftovers(
+  host: HostContext,
+  { verb, instance, spec }: CreateRequest,
+  left: Leftovers,
+): Promise<void> {
   if (!left.unit && left.devices.length === 0) return;
   const what = [left.unit ? "its unit runs" : "", ...left.devices.map((device) => `${nameOf(device)} is marked for it`)]
     .filter((text) => text !== "")
@@ -111,11 +121,11 @@ const desiredOf = (spec: Spec) => (spec.running ? "running" : "stopped");
 /** Inputs that a running QEMU cannot take over. */
 const NEEDS_RESTART = ["profile", "gpu", "vcpus", "memoryMiB"] as const satisfies readonly (keyof Spec)[];
 
-async function bring(
-  host: Host,
-  { spec }: Asker,
+async function converge(
+  host: HostContext,
+  { spec }: CreateRequest,
   start: InstanceRecord,
-  { qemu, lock, made }: { qemu: string; lock: Held; made: Made },
+  { qemu, lock, made }: { qemu: string; lock: Held; made: OwnClaims },
 ): Promise<InstanceRecord> {
   const restart = NEEDS_RESTART.some((key) => start.spec[key] !== spec[key]) || (await isDeviceChanged(host, start));
   if (!isDeepStrictEqual(start.spec.image, spec.image) && start.disk) {

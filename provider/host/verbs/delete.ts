@@ -1,7 +1,7 @@
 import { toShape, VgpuError } from "../../protocol/errors";
 import type { InstanceRecord } from "../../protocol/record";
 import { releaseClaim, releaseHolding } from "../claims/release";
-import type { Host } from "../context";
+import type { HostContext } from "../context";
 import { nameOf } from "../devices/device";
 import { claimedDevice } from "../devices/frameworks";
 import { removeFiles } from "../instance/remove-files";
@@ -21,7 +21,7 @@ export interface Deleted {
 }
 
 /** Deletes an instance and all that is its own. */
-export async function deleteInstance(host: Host, id: string, incarnation: string | undefined): Promise<Deleted> {
+export async function deleteInstance(host: HostContext, id: string, incarnation: string | undefined): Promise<Deleted> {
   return under(take(host, instanceLock(id), id), async () => {
     const record = await ownRecord(host.files, id);
     if (record && incarnation !== undefined && record.incarnation !== incarnation) {
@@ -35,7 +35,7 @@ export async function deleteInstance(host: Host, id: string, incarnation: string
 }
 
 /** Stops, releases and removes an instance; a failure keeps the record, the claim and the flags, and repeating it goes on from there. */
-export async function clearAway(host: Host, record: InstanceRecord): Promise<void> {
+export async function clearAway(host: HostContext, record: InstanceRecord): Promise<void> {
   const { id } = record;
   // Copied from another machine: nothing of this one is its own but the files.
   if (record.machineId !== host.machineId) return removeFiles(host, id);
@@ -52,7 +52,7 @@ export async function clearAway(host: Host, record: InstanceRecord): Promise<voi
 }
 
 /** Until it is on the disk that a delete has begun, nothing is done. */
-async function begin(host: Host, record: InstanceRecord): Promise<InstanceRecord> {
+async function begin(host: HostContext, record: InstanceRecord): Promise<InstanceRecord> {
   try {
     return await saveRecord(host, { ...record, deleting: true, desired: "stopped" });
   } catch (cause) {
@@ -61,7 +61,7 @@ async function begin(host: Host, record: InstanceRecord): Promise<InstanceRecord
 }
 
 /** Ends and releases what is left of an instance whose record is gone; answers whether there was anything. */
-export async function clearLeftovers(host: Host, id: string, shutdownTimeoutMs = 60_000): Promise<boolean> {
+export async function clearLeftovers(host: HostContext, id: string, shutdownTimeoutMs = 60_000): Promise<boolean> {
   try {
     const { unit, devices, files } = await leftoversOf(host, id);
     await stopVmm(host, { id, vmm: null, shutdownTimeoutMs });
@@ -77,12 +77,12 @@ export async function clearLeftovers(host: Host, id: string, shutdownTimeoutMs =
 }
 
 /** Releases every device that was made for this instance, also where no claim tells of it any more. */
-async function releaseMarked(host: Host, id: string): Promise<void> {
+async function releaseMarked(host: HostContext, id: string): Promise<void> {
   for (const device of (await leftoversOf(host, id)).devices)
     await releaseHolding(host, { ...device, vmm: null, current: true }, async () => {});
 }
 
-async function cleanupPending(host: Host, record: InstanceRecord, cause: unknown): Promise<VgpuError> {
+async function cleanupPending(host: HostContext, record: InstanceRecord, cause: unknown): Promise<VgpuError> {
   const error = pending(record, cause);
   await saveRecord(host, { ...record, cleanup: toShape(error) }).catch((unsaved) => host.warn(textOf(unsaved)));
   return error;

@@ -1,8 +1,8 @@
 import { VgpuError } from "../../protocol/errors";
 import type { Request, RequestOf, Verb } from "../../protocol/messages";
-import type { Host } from "../context";
-import { clearHealth } from "../devices/quarantine";
-import { ensureInstance } from "./create-or-update";
+import type { HostContext } from "../context";
+import { clearFailures } from "../devices/quarantine";
+import { createOrUpdate } from "./create-or-update";
 import { deleteInstance } from "./delete";
 import { inspectHost } from "./inspect";
 import { listInstances } from "./list";
@@ -13,7 +13,7 @@ import { startInstance } from "./start";
 import { stopInstance } from "./stop";
 import { uninstallHost } from "./uninstall";
 
-type Verbs = { [V in Verb]: (host: Host, request: RequestOf<V>) => Promise<unknown> };
+type Verbs = { [V in Verb]: (host: HostContext, request: RequestOf<V>) => Promise<unknown> };
 
 /** What each verb does. */
 const VERBS: Verbs = {
@@ -23,20 +23,20 @@ const VERBS: Verbs = {
   list: (host, { owner }) => listInstances(host, owner),
   reconcile: (host) => reconcileHost(host),
   read: async (host, { instance, incarnation }) => ({ instance: await readInstance(host, instance, incarnation) }),
-  create: async (host, asker) => ({ instance: await ensureInstance(host, asker) }),
-  update: async (host, asker) => ({ instance: await ensureInstance(host, asker) }),
+  create: async (host, asker) => ({ instance: await createOrUpdate(host, asker) }),
+  update: async (host, asker) => ({ instance: await createOrUpdate(host, asker) }),
   start: async (host, { instance, incarnation }) => ({ instance: await startInstance(host, instance, incarnation) }),
   stop: async (host, { instance, incarnation }) => ({ instance: await stopInstance(host, instance, incarnation) }),
   delete: (host, { instance, incarnation }) => deleteInstance(host, instance, incarnation),
   release: (host, { vf }) => releaseForeign(host, vf),
   "vf-clear": async (host, { vf }) => {
-    await clearHealth(host, vf);
+    await clearFailures(host, vf);
     return { cleared: vf };
   },
 };
 
-export function runVerb(host: Host, request: Request): Promise<unknown> {
-  const verb = VERBS[request.verb] as ((host: Host, request: Request) => Promise<unknown>) | undefined;
+export function runVerb(host: HostContext, request: Request): Promise<unknown> {
+  const verb = VERBS[request.verb] as ((host: HostContext, request: Request) => Promise<unknown>) | undefined;
   if (!verb) throw new VgpuError("invalid_request", `There is no verb ${request.verb}.`);
   return verb(host, request);
 }

@@ -1,5 +1,5 @@
-import { type CurrentClaim, currentClaims, type Stock } from "../claims/standing";
-import type { Host } from "../context";
+import { type CurrentClaim, currentClaims, type Standings } from "../claims/standing";
+import type { HostContext } from "../context";
 import { frameworkOf } from "../devices/detect";
 import { scanHandles, useOf } from "../devices/handles";
 import { type Candidate, candidates, onIt, roomOn, type Standing } from "../devices/placement";
@@ -39,13 +39,13 @@ export interface CardReport {
 }
 
 /** What there is on the host's cards and who has it. While a record cannot be read, nothing is to be had. */
-export async function inspectHost(host: Host): Promise<{ cards: CardReport[] }> {
+export async function inspectHost(host: HostContext): Promise<{ cards: CardReport[] }> {
   const { readable, broken } = sortRecords(await findRecords(host.files));
   for (const { id, reason } of broken)
     host.warn(`The record of ${id} cannot be read, so it is not known what it claims: ${reason}.`);
   const framework = await frameworkOf(host);
   const cards = await framework.discover(host);
-  const stock = await framework.takeStock(host, "", { cards, records: readable });
+  const stock = await framework.readStandings(host, "", { cards, records: readable });
   const standing = await withBusy(host, cards, stock);
   const shown = cards.map((card) => reportOn(card, { ...stock, standing }));
   const reports = withMissing(shown, currentClaims(host, readable));
@@ -90,7 +90,11 @@ function withUnknown(card: CardReport, broken: readonly Broken[]): CardReport {
 }
 
 /** Functions with a type of ours that nobody claims, and that are in use, cannot be reset: placement finds that out by trying. */
-async function withBusy(host: Host, cards: readonly Card[], { standing }: Stock): Promise<Map<string, Standing>> {
+async function withBusy(
+  host: HostContext,
+  cards: readonly Card[],
+  { standing }: Standings,
+): Promise<Map<string, Standing>> {
   const all = new Map(standing);
   const isDirty = (at: Standing | undefined) => at?.claimedBy === undefined && at?.markedFor !== undefined;
   const dirty = cards.flatMap((card) => card.functions.filter((vf) => vf.typeId !== 0 && isDirty(all.get(vf.address))));
@@ -105,7 +109,7 @@ async function withBusy(host: Host, cards: readonly Card[], { standing }: Stock)
   return all;
 }
 
-function reportOn(card: Card, stock: Stock): CardReport {
+function reportOn(card: Card, stock: Standings): CardReport {
   const names = [...new Set(card.functions.flatMap((vf) => vf.creatable.map((profile) => profile.name)))].sort();
   const roomAt = ({ vf, typeId, profile }: Candidate) => {
     const there = card.functions.find(({ address }) => address === vf);
@@ -160,7 +164,7 @@ function fitsOn(card: Card, profile: string): number {
 function statusOf(
   { address, typeId }: VirtualFunction,
   at: Standing | undefined,
-  health: Stock["health"],
+  health: Standings["health"],
 ): Pick<FunctionReport, "status" | "who"> {
   if (at?.claimedBy !== undefined) return { status: "claimed", who: at.claimedBy };
   if (at?.quarantined) {

@@ -4,7 +4,7 @@ import { ensureFolder, listIfThere, readIfThere, removeTree, replaceFile, unlink
 import { type Identity, isBeingMade, MAKING_FILE, readIdentity, readMachineId } from "../store/identity";
 import { INSTALL_LOCK } from "../store/locks";
 import { findRecords } from "../store/records";
-import type { Files, World } from "../system/system";
+import type { Files, System } from "../system/system";
 import { INSTALLED_UNITS, RECONCILE_SERVICE, RECONCILE_TIMER } from "../units/reconcile";
 import { QEMU_USER } from "../vmm/command";
 
@@ -12,15 +12,15 @@ import { QEMU_USER } from "../vmm/command";
 export const UNIT_FOLDER = "/etc/systemd/system";
 
 /** Longest wait for another install. */
-const INSTALLS_WITHIN_MS = 60_000;
+const INSTALL_TIMEOUT_MS = 60_000;
 
 /**
  * Makes the host ready: folders, the user that QEMU becomes, and, only for a caller whose state names no store yet, the store. One
  * half of a store is never completed: it may be a file system that is not mounted.
  */
-export async function installHost(world: World, program: string, makeStore: boolean): Promise<Identity> {
-  const lock = await world.locks.take(INSTALL_LOCK, { verb: "install", instance: "" }, INSTALLS_WITHIN_MS);
-  if (!lock) throw new VgpuError("lock_timeout", `Another install was not done within ${INSTALLS_WITHIN_MS / 1000} s.`);
+export async function installHost(world: System, program: string, makeStore: boolean): Promise<Identity> {
+  const lock = await world.locks.take(INSTALL_LOCK, { verb: "install", instance: "" }, INSTALL_TIMEOUT_MS);
+  if (!lock) throw new VgpuError("lock_timeout", `Another install was not done within ${INSTALL_TIMEOUT_MS / 1000} s.`);
   try {
     return await installAlone(world, program, makeStore);
   } finally {
@@ -28,7 +28,7 @@ export async function installHost(world: World, program: string, makeStore: bool
   }
 }
 
-async function installAlone(world: World, program: string, makeStore: boolean): Promise<Identity> {
+async function installAlone(world: System, program: string, makeStore: boolean): Promise<Identity> {
   const { files } = world;
   const machineId = await readMachineId(files);
   let identity = await readIdentity(files);
@@ -50,7 +50,7 @@ async function installAlone(world: World, program: string, makeStore: boolean): 
   return identity;
 }
 
-async function makeIdentity({ files, clock }: World, machineId: string): Promise<Identity> {
+async function makeIdentity({ files, clock }: System, machineId: string): Promise<Identity> {
   const storeId = clock.uuid();
   await ensureFolder(files, STATE);
   await ensureFolder(files, SETTINGS);
@@ -73,7 +73,7 @@ async function finishMaking(files: Files): Promise<void> {
   await unlinkIfThere(files, MAKING_FILE);
 }
 
-async function makeUser({ tools }: World): Promise<void> {
+async function makeUser({ commands: tools }: System): Promise<void> {
   if ((await tools.run("id", ["-u", QEMU_USER], 10_000)).code === 0) return;
   const args = [
     "--system",
@@ -90,7 +90,7 @@ async function makeUser({ tools }: World): Promise<void> {
 }
 
 /** Moves `current` to this version if it is higher, and removes versions that nothing refers to. */
-async function makeCurrent({ files }: World, program: string): Promise<void> {
+async function makeCurrent({ files }: System, program: string): Promise<void> {
   const link = `${PROGRAM}/current`;
   const now = await files.target(link).catch(() => "");
   const before = now.split("/").at(-1) ?? "";
@@ -114,7 +114,7 @@ async function makeCurrent({ files }: World, program: string): Promise<void> {
 }
 
 /** Writes and enables the boot unit and the timer; what is already so is left alone. */
-async function installUnits({ files, tools }: World): Promise<void> {
+async function installUnits({ files, commands: tools }: System): Promise<void> {
   let changed = false;
   for (const [name, text] of Object.entries(INSTALLED_UNITS)) {
     const path = `${UNIT_FOLDER}/${name}`;

@@ -1,6 +1,6 @@
 import { instanceOfUnit } from "../../protocol/names";
 import type { InstanceView } from "../../protocol/view";
-import type { Host } from "../context";
+import type { HostContext } from "../context";
 import { allMarked } from "../devices/marked";
 import { safeView } from "../instance/safe-view";
 import { listIfThere } from "../store/files";
@@ -13,7 +13,7 @@ import { RUN_FOLDERS } from "../vmm/paths";
  * instances whose record is lost: nobody knows whose they were.
  */
 export async function listInstances(
-  host: Host,
+  host: HostContext,
   owner: string | undefined,
 ): Promise<{ instances: InstanceView[]; broken: { id: string; reason: string }[] }> {
   const instances: InstanceView[] = [];
@@ -38,7 +38,7 @@ export async function listInstances(
 }
 
 /** Instances of this boot that a mark, a unit or a folder of a VM's run names, whether they have a record or not. */
-async function namedOnHost(host: Host): Promise<string[]> {
+async function namedOnHost(host: HostContext): Promise<string[]> {
   const ids = new Set(await listIfThere(host.files, RUN_FOLDERS));
   for (const name of await host.units.names()) {
     const id = instanceOfUnit(name);

@@ -1,5 +1,5 @@
 import type { InstanceView } from "../../protocol/view";
-import type { Host } from "../context";
+import type { HostContext } from "../context";
 import { requireIncarnation } from "../instance/require";
 import { lostView, viewOf } from "../instance/view";
 import { instanceLock } from "../store/locks";
@@ -7,7 +7,7 @@ import { findRecord, ownRecord, saveRecord } from "../store/records";
 
 /** What is true of an instance, or null when positively nothing of it is left. Waits for no lock. */
 export async function readInstance(
-  host: Host,
+  host: HostContext,
   id: string,
   incarnation: string | undefined,
 ): Promise<InstanceView | null> {
@@ -19,7 +19,7 @@ export async function readInstance(
 }
 
 /** Notes that a state holds this incarnation. Whoever has the lock now is not disturbed; a later read notes it. */
-async function acknowledge(host: Host, id: string, incarnation: string): Promise<void> {
+async function acknowledge(host: HostContext, id: string, incarnation: string): Promise<void> {
   const lock = await host.locks.take(instanceLock(id), { verb: host.verb, instance: id }, 0);
   if (!lock) return;
   try {

@@ -2,10 +2,10 @@ import { toShape, VgpuError } from "../../protocol/errors";
 import { unitName } from "../../protocol/names";
 import type { InstanceRecord } from "../../protocol/record";
 import type { Finding, Note, Report } from "../../protocol/report";
-import { madeFrom } from "../claims/own-claims";
+import { ownClaimsFrom } from "../claims/own-claims";
 import { releaseClaim } from "../claims/release";
 import { sweepMdevs, sweepVfs } from "../claims/sweep";
-import type { Host } from "../context";
+import type { HostContext } from "../context";
 import { frameworkOf } from "../devices/detect";
 import { nameOf } from "../devices/device";
 import { claimedDevice } from "../devices/frameworks";
@@ -21,28 +21,28 @@ import { rememberingAbsence } from "../vmm/absent-unit";
 import { requireQemu } from "../vmm/boot";
 import { incomingFor, removeIncoming, removeUnusedBases } from "../vmm/disk";
 import { isRecent, ownLiveness } from "../vmm/liveness";
-import { type Due, hasEnded, mayStart, noteEnd, noteStart } from "../vmm/restart-policy";
+import { hasEnded, mayStart, noteEnd, noteStart, type StartDecision } from "../vmm/restart-policy";
 
 /** One pass over the host: releases what is pending or stale, reports what is foreign, and starts what should run. */
-export async function reconcileHost(asked: Host): Promise<Report> {
+export async function reconcileHost(asked: HostContext): Promise<Report> {
   await requireUp(asked);
   // One try a pass: the next pass is its retry, and no busy device keeps the others waiting.
   const opened = once(() => lookAtOpenFiles(asked));
-  const host: Host = { ...asked, opened, settings: { ...asked.settings, releaseWaitMs: 0 } };
+  const host: HostContext = { ...asked, opened, settings: { ...asked.settings, releaseWaitMs: 0 } };
   const findings: Finding[] = [];
   const note: Note = (about, kind, text) => findings.push({ about, kind, text });
   const records = await findRecords(host.files);
   const broken = records.filter((found) => found.kind === "broken");
   for (const one of broken) note(one.id, "pending", `its record cannot be read: ${one.reason}`);
   // What an unreadable record claims is unknown, so no virtual function may be touched. An mdev is nobody else's.
-  const cards = await look(host, note);
+  const cards = await discoverOrReport(host, note);
   const vendorDone = broken.length === 0 && cards !== undefined;
   const settled = new Set<string>();
   for (const found of records) {
-    if (await isAtRest(host, found)) continue;
+    if (await needsNoWork(host, found)) continue;
     settled.add(found.id);
     await withInstance(host, found.id, note, async (mine, record) => {
-      if (vendorDone || record.claim?.framework === "mdev") await settle(mine, record, note);
+      if (vendorDone || record.claim?.framework === "mdev") await releaseIfDead(mine, record, note);
     });
   }
   await sweepMdevs(host, records, note);
@@ -69,7 +69,7 @@ function once<T>(work: () => Promise<T>): () => Promise<T> {
  * Whether there is positively nothing to release, as far as can be seen without the instance's lock. What changes meanwhile is for the
  * next pass; so a pass over many VMs that run takes no lock and asks systemd nothing.
  */
-async function isAtRest(host: Host, found: Found): Promise<boolean> {
+async function needsNoWork(host: HostContext, found: Found): Promise<boolean> {
   if (found.kind !== "record" || found.record.machineId !== host.machineId || found.record.cleanup) return false;
   const { id, claim, phase, retained } = found.record;
   if (!claim) return phase === "complete" || retained;
@@ -78,12 +78,12 @@ async function isAtRest(host: Host, found: Found): Promise<boolean> {
 }
 
 /** While the host goes down, VMs end by themselves and devices go with the boot. */
-async function requireUp(host: Host): Promise<void> {
+async function requireUp(host: HostContext): Promise<void> {
   if (await host.units.stopping()) throw new VgpuError("host_not_ready", "The host is shutting down.");
 }
 
 /** The host's cards; undefined when they cannot be looked at. */
-async function look(host: Host, note: Note): Promise<Card[] | undefined> {
+async function discoverOrReport(host: HostContext, note: Note): Promise<Card[] | undefined> {
   try {
     return await (await frameworkOf(host)).discover(host);
   } catch (error) {
@@ -95,10 +95,10 @@ async function look(host: Host, note: Note): Promise<Card[] | undefined> {
 
 /** Works on an instance under its lock, with its record read again; one that a verb works on is left to it. */
 async function withInstance(
-  host: Host,
+  host: HostContext,
   id: string,
   note: Note,
-  work: (host: Host, record: InstanceRecord, lock: Held) => Promise<void>,
+  work: (host: HostContext, record: InstanceRecord, lock: Held) => Promise<void>,
 ): Promise<void> {
   const lock = await host.locks.take(instanceLock(id), { verb: host.verb, instance: id }, 0);
   if (!lock) return;
@@ -122,7 +122,7 @@ async function withInstance(
 }
 
 /** Releases what an instance without a VM still holds. */
-async function settle(host: Host, record: InstanceRecord, note: Note): Promise<void> {
+async function releaseIfDead(host: HostContext, record: InstanceRecord, note: Note): Promise<void> {
   const { id, claim } = record;
   const { answer, reason } = await ownLiveness(host, id, record.vmm);
   if (answer === "ambiguous") return note(id, "waiting", `it cannot be told whether it runs: ${reason}`);
@@ -138,14 +138,14 @@ async function settle(host: Host, record: InstanceRecord, note: Note): Promise<v
     if (!due?.start) return note(id, "waiting", due?.reason || "its claim is recent and no VM runs");
   }
   if (isToRun(record) && claim?.bootId === host.bootId) await noteEnd(host, id);
-  const released = claim ? await tryRelease(host, record, note) : record;
+  const released = claim ? await releaseOrReport(host, record, note) : record;
   if (released && unfinished) {
     await saveRecord(host, { ...released, retained: true });
     note(id, "done", "its create was never finished: what is left can only be deleted");
   }
 }
 
-async function dueAgain(host: Host, record: InstanceRecord): Promise<Due | undefined> {
+async function dueAgain(host: HostContext, record: InstanceRecord): Promise<StartDecision | undefined> {
   return isToRun(record) && (await hasEnded(host, record.id)) ? mayStart(host, record) : undefined;
 }
 
@@ -154,7 +154,11 @@ function isToRun({ desired, phase, deleting, retained }: InstanceRecord): boolea
   return desired === "running" && phase === "complete" && !deleting && !retained;
 }
 
-async function tryRelease(host: Host, record: InstanceRecord, note: Note): Promise<InstanceRecord | undefined> {
+async function releaseOrReport(
+  host: HostContext,
+  record: InstanceRecord,
+  note: Note,
+): Promise<InstanceRecord | undefined> {
   const device = record.claim ? nameOf(claimedDevice(record.claim)) : "";
   try {
     // A delete-only or deleting remainder keeps its flags; nothing more of it is pending on a device.
@@ -169,7 +173,7 @@ async function tryRelease(host: Host, record: InstanceRecord, note: Note): Promi
 }
 
 /** Removes what killed verbs have left in the store. */
-async function tidyStore(host: Host, note: Note): Promise<void> {
+async function tidyStore(host: HostContext, note: Note): Promise<void> {
   for (const id of new Set([...(await untidyNames(host.files)), ...(await incomingFor(host))])) {
     const lock = await host.locks.take(instanceLock(id), { verb: host.verb, instance: id }, 0);
     if (!lock) continue;
@@ -187,7 +191,7 @@ async function tidyStore(host: Host, note: Note): Promise<void> {
 
 /** Starts an instance that should run and does not. */
 async function startIfDue(
-  host: Host,
+  host: HostContext,
   record: InstanceRecord,
   { lock, note, cards }: { lock: Held; note: Note; cards: readonly Card[] },
 ): Promise<void> {
@@ -202,7 +206,7 @@ async function startIfDue(
   if (await host.units.stopping()) return;
   // After a boot they come when the driver is ready.
   if (cards.length === 0) return note(id, "waiting", "not started: waiting for VFs, the host has none yet");
-  const made = madeFrom(null);
+  const made = ownClaimsFrom(null);
   try {
     const qemu = await requireQemu(host);
     await saveRecord(host, await powerOn(host, record, { qemu, lock, made }));

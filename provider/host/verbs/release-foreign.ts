@@ -1,6 +1,6 @@
 import { VgpuError } from "../../protocol/errors";
 import { isCurrent } from "../claims/release";
-import type { Host } from "../context";
+import type { HostContext } from "../context";
 import { clearOnce } from "../devices/vendor-vfio/clear";
 import { readType } from "../devices/vendor-vfio/discovery";
 import { readMark } from "../devices/vendor-vfio/marks";
@@ -8,7 +8,7 @@ import { take, under, vfLock } from "../store/locks";
 import { strictRecords } from "../store/records";
 
 /** Clears a virtual function that was typed by somebody else: by hand only, and under the guards of every release. */
-export async function releaseForeign(host: Host, vf: string): Promise<{ released: string; typeId: number }> {
+export async function releaseForeign(host: HostContext, vf: string): Promise<{ released: string; typeId: number }> {
   return under(take(host, vfLock(vf), ""), async (lock) => {
     for (const { id, record } of await strictRecords(host.files)) {
       if (record.claim?.vf === vf && isCurrent(host, record.claim, record.machineId)) {

@@ -1,12 +1,16 @@
 import { VgpuError } from "../../protocol/errors";
 import type { InstanceView } from "../../protocol/view";
-import type { Host } from "../context";
+import type { HostContext } from "../context";
 import { knownRecord } from "../instance/require";
 import { instanceLock, take, under } from "../store/locks";
-import { ensureUnder } from "./create-or-update";
+import { createOrUpdateLocked } from "./create-or-update";
 
 /** Starts a stopped instance on a free virtual function; one that runs is left as it is. */
-export async function startInstance(host: Host, id: string, incarnation: string | undefined): Promise<InstanceView> {
+export async function startInstance(
+  host: HostContext,
+  id: string,
+  incarnation: string | undefined,
+): Promise<InstanceView> {
   // Read under the lock: what a delete has removed meanwhile does not come back, nor a spec that an update has replaced.
   return under(take(host, instanceLock(id), id), async (lock) => {
     const record = await knownRecord(host, id, incarnation);
@@ -22,7 +26,7 @@ export async function startInstance(host: Host, id: string, incarnation: string 
       });
     const spec = { ...record.spec, running: true };
     const { owner } = record;
-    return ensureUnder(
+    return createOrUpdateLocked(
       host,
       { verb: "update", instance: id, owner, incarnation: record.incarnation, adopt: false, spec },
       lock,

@@ -1,7 +1,7 @@
 import { isVgpuError, VgpuError } from "../../protocol/errors";
 import type { InstanceRecord } from "../../protocol/record";
 import type { InstanceView } from "../../protocol/view";
-import type { Host } from "../context";
+import type { HostContext } from "../context";
 import { powerOff } from "../instance/power-state";
 import { knownRecord } from "../instance/require";
 import { recordedView } from "../instance/safe-view";
@@ -11,7 +11,11 @@ import { textOf } from "../system/system";
 import { stopVmm } from "../vmm/stop";
 
 /** Stops an instance and gives its vGPU back. */
-export async function stopInstance(host: Host, id: string, incarnation: string | undefined): Promise<InstanceView> {
+export async function stopInstance(
+  host: HostContext,
+  id: string,
+  incarnation: string | undefined,
+): Promise<InstanceView> {
   return under(take(host, instanceLock(id), id), async () => {
     const record = await knownRecord(host, id, incarnation);
     if (record.retained) {
@@ -29,7 +33,7 @@ export async function stopInstance(host: Host, id: string, incarnation: string |
 }
 
 /** The VM is down: that its device cannot be looked at now is a warning, as it is that the device could not be given back. */
-async function viewAfter(host: Host, record: InstanceRecord): Promise<InstanceView> {
+async function viewAfter(host: HostContext, record: InstanceRecord): Promise<InstanceView> {
   try {
     return await viewOf(host, record);
   } catch (error) {
@@ -39,7 +43,11 @@ async function viewAfter(host: Host, record: InstanceRecord): Promise<InstanceVi
 }
 
 /** A disk that takes no writes must not keep a VM running; its claim stands, and so does its device. */
-async function stopUnrecorded(host: Host, { id, vmm, spec }: InstanceRecord, failure: VgpuError): Promise<VgpuError> {
+async function stopUnrecorded(
+  host: HostContext,
+  { id, vmm, spec }: InstanceRecord,
+  failure: VgpuError,
+): Promise<VgpuError> {
   await stopVmm(host, { id, vmm, shutdownTimeoutMs: spec.shutdownTimeoutMs });
   const text = `Instance ${id} is stopped, but that could not be recorded, so its claim stands: ${failure.message}`;
   return new VgpuError("store_failed", text, { cause: failure });

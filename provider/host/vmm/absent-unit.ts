@@ -1,12 +1,12 @@
 import { unitName } from "../../protocol/names";
-import type { Host } from "../context";
+import type { HostContext } from "../context";
 import type { UnitFacts } from "../system/system";
 
 /**
  * The host for a verb that holds an instance's lock: systemd is not asked again for a unit that it said not to have. Only who holds the
  * lock can bring that unit into being, so the word stands until this verb starts it.
  */
-export function rememberingAbsence(host: Host, id: string): Host {
+export function rememberingAbsence(host: HostContext, id: string): HostContext {
   const name = unitName(id);
   let absent: UnitFacts | undefined;
   return {

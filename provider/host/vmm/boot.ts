@@ -1,7 +1,7 @@
 import { VgpuError } from "../../protocol/errors";
 import { unitName } from "../../protocol/names";
 import type { InstanceRecord, Vmm } from "../../protocol/record";
-import type { Host } from "../context";
+import type { HostContext } from "../context";
 import { ensureFolder, unlinkIfThere } from "../store/files";
 import { saveRecord } from "../store/records";
 import { type Held, textOf } from "../system/system";
@@ -13,11 +13,11 @@ import { vmUnit } from "./unit";
 /** Oldest QEMU that knows every option of our command line. */
 const OLDEST_QEMU = 6;
 /** How long one try for the monitor's greeting may take. */
-const GREETING_WITHIN_MS = 5_000;
+const GREETING_TIMEOUT_MS = 5_000;
 
 /** QEMU's path, or what is wrong with it. */
-export async function requireQemu(host: Host): Promise<string> {
-  const found = await host.tools.qemu();
+export async function requireQemu(host: HostContext): Promise<string> {
+  const found = await host.commands.qemu();
   if ("problem" in found)
     throw new VgpuError("host_not_ready", `QEMU ${OLDEST_QEMU} or newer is needed: ${found.problem}.`);
   const version = Number(/^QEMU emulator version (\d+)\./.exec(found.version)?.[1]);
@@ -33,7 +33,12 @@ export class StartUnanswered extends VgpuError {
 }
 
 /** Starts the VM of a record whose device is assigned, and waits until its monitor says that it runs. */
-export async function bootVmm(host: Host, record: InstanceRecord, qemu: string, lock: Held): Promise<InstanceRecord> {
+export async function bootVmm(
+  host: HostContext,
+  record: InstanceRecord,
+  qemu: string,
+  lock: Held,
+): Promise<InstanceRecord> {
   const { id } = record;
   const vmm = blankVmm(host, record);
   const started = await saveRecord(host, { ...record, vmm, program: host.program });
@@ -55,18 +60,18 @@ export async function bootVmm(host: Host, record: InstanceRecord, qemu: string, 
 }
 
 /** Completes the record of a VM that runs already: waits for its monitor and notes its process. */
-export async function adoptVmm(host: Host, record: InstanceRecord): Promise<InstanceRecord> {
+export async function adoptVmm(host: HostContext, record: InstanceRecord): Promise<InstanceRecord> {
   await untilRunning(host, record);
   return { ...record, vmm: await identify(host, record.id, record.vmm ?? blankVmm(host, record)) };
 }
 
 /** What is known of a VMM before it runs. */
-export function blankVmm(host: Host, { id, uuid }: Pick<InstanceRecord, "id" | "uuid">): Vmm {
+export function blankVmm(host: HostContext, { id, uuid }: Pick<InstanceRecord, "id" | "uuid">): Vmm {
   return { unit: unitName(id), pid: 0, startTime: "", bootId: host.bootId, uuid };
 }
 
 /** A unit of this name that still winds down would make systemd refuse the new one. */
-async function unitGone(host: Host, id: string): Promise<void> {
+async function unitGone(host: HostContext, id: string): Promise<void> {
   const until = (await host.clock.uptimeMs()) + 10_000;
   for (;;) {
     const { load, active } = await host.units.facts(unitName(id));
@@ -79,15 +84,15 @@ async function unitGone(host: Host, id: string): Promise<void> {
 }
 
 /** Pinning much memory takes minutes, so it waits for as long as the unit lives, within the host's bound. */
-async function untilRunning(host: Host, { id, vmm }: InstanceRecord): Promise<void> {
+async function untilRunning(host: HostContext, { id, vmm }: InstanceRecord): Promise<void> {
   const since = host.clock.wall();
   const began = await host.clock.uptimeMs();
   let last = "no monitor yet";
   for (;;) {
     try {
-      const monitor = await host.monitors.connect(monitorSocket(id), GREETING_WITHIN_MS);
+      const monitor = await host.qmp.connect(monitorSocket(id), GREETING_TIMEOUT_MS);
       try {
-        const status = (await monitor.execute("query-status", GREETING_WITHIN_MS)) as { status?: string } | undefined;
+        const status = (await monitor.execute("query-status", GREETING_TIMEOUT_MS)) as { status?: string } | undefined;
         if (status?.status === "running") return;
         last = `its status is ${status?.status}`;
       } finally {
@@ -98,7 +103,7 @@ async function untilRunning(host: Host, { id, vmm }: InstanceRecord): Promise<vo
     }
     const { answer } = await ownLiveness(host, id, vmm);
     if (answer === "dead")
-      throw new VgpuError("vmm_failed", `The VM of ${id} did not boot: ${await lastWords(host, id, since)}`);
+      throw new VgpuError("vmm_failed", `The VM of ${id} did not boot: ${await recentJournalText(host, id, since)}`);
     const now = await host.clock.uptimeMs();
     if (now - began > host.settings.bootWaitMs) {
       throw new VgpuError(
@@ -111,15 +116,15 @@ async function untilRunning(host: Host, { id, vmm }: InstanceRecord): Promise<vo
   }
 }
 
-async function lastWords(host: Host, id: string, since: Date): Promise<string> {
-  const text = await host.units.lastWords(unitName(id), 20, since).catch(() => "");
+async function recentJournalText(host: HostContext, id: string, since: Date): Promise<string> {
+  const text = await host.units.recentJournal(unitName(id), 20, since).catch(() => "");
   // biome-ignore lint/suspicious/noControlCharactersInRegex: what a guest printed must not reach a terminal as it is
   const plain = text.replace(/[\u0000-\u001f\u007f]+/g, " ");
   return plain.slice(-1000) || "QEMU said nothing.";
 }
 
 /** Process and start time of the VMM; a booted VM without them is still found by its unit. */
-export async function identify(host: Host, id: string, vmm: Vmm): Promise<Vmm> {
+export async function identify(host: HostContext, id: string, vmm: Vmm): Promise<Vmm> {
   const pid = (await host.units.members(unitName(id)))?.pids[0] ?? 0;
   const task = pid > 0 ? await host.processes.task(pid, pid) : undefined;
   if (!task) return vmm;

@@ -3,7 +3,7 @@ import { instanceId } from "../../protocol/names";
 import { IMAGES } from "../../protocol/paths";
 import type { InstanceRecord } from "../../protocol/record";
 import type { ImageSource } from "../../protocol/spec";
-import type { Host } from "../context";
+import type { HostContext } from "../context";
 import { ensureFolder, listIfThere, PART, readIfThere, replaceFile, unlinkIfThere } from "../store/files";
 import { HOST_LOCK, take, under } from "../store/locks";
 import { findRecords, folderOf, saveRecord } from "../store/records";
@@ -11,7 +11,7 @@ import { textOf } from "../system/system";
 
 /** The instance's own disk, beside its record. */
 const DISK = "disk.qcow2";
-const QEMU_IMG_WITHIN_MS = 120_000;
+const QEMU_IMG_TIMEOUT_MS = 120_000;
 const PROGRESS_EVERY_BYTES = 256 * 1024 * 1024;
 
 type Format = "qcow2" | "raw";
@@ -20,7 +20,7 @@ type Format = "qcow2" | "raw";
  * Gives an instance its disk: an overlay of its own on an immutable base that is named by its content. The base's format is found
  * out once, before any guest has written to it, and kept: probing later would let a guest choose it.
  */
-export async function prepareDisk(host: Host, record: InstanceRecord): Promise<InstanceRecord> {
+export async function prepareDisk(host: HostContext, record: InstanceRecord): Promise<InstanceRecord> {
   const { image } = record.spec;
   if (!image || record.disk) return record;
   await ensureFolder(host.files, IMAGES);
@@ -42,14 +42,15 @@ const baseFile = (sha256: string) => `${IMAGES}/${sha256}.img`;
 const noteFile = (sha256: string) => `${IMAGES}/${sha256}.json`;
 /** An image on its way into the store for one instance. */
 const incomingOf = (id: string) => `${IMAGES}/${id}${PART}`;
-const hasBase = async (host: Host, sha256: string) => (await readIfThere(host.files, noteFile(sha256))) !== undefined;
+const hasBase = async (host: HostContext, sha256: string) =>
+  (await readIfThere(host.files, noteFile(sha256))) !== undefined;
 
-async function formatOf(host: Host, sha256: string): Promise<Format> {
+async function formatOf(host: HostContext, sha256: string): Promise<Format> {
   return (JSON.parse(await host.files.read(noteFile(sha256))) as { format: Format }).format;
 }
 
 /** Answers the SHA-256 of the image, which is then in the store. */
-async function importBase(host: Host, image: ImageSource, id: string): Promise<string> {
+async function importBase(host: HostContext, image: ImageSource, id: string): Promise<string> {
   if (image.kind !== "hostPath" && (await hasBase(host, image.sha256))) return image.sha256;
   if (image.kind === "content") {
     const incoming = `${IMAGES}/incoming/${image.sha256}.img`;
@@ -71,8 +72,8 @@ async function importBase(host: Host, image: ImageSource, id: string): Promise<s
   };
   try {
     const sha256 = await (image.kind === "hostPath"
-      ? host.tools.copy(from, part, progress)
-      : host.tools.download(from, part, progress));
+      ? host.commands.copy(from, part, progress)
+      : host.commands.download(from, part, progress));
     if (image.kind === "url" && sha256 !== image.sha256) {
       throw new VgpuError(
         "invalid_request",
@@ -97,7 +98,7 @@ function withoutSecrets(from: string): string {
 }
 
 /** Makes a complete, durable file the base of its content. */
-async function adopt(host: Host, file: string, sha256: string): Promise<string> {
+async function adopt(host: HostContext, file: string, sha256: string): Promise<string> {
   if (await hasBase(host, sha256)) {
     await unlinkIfThere(host.files, file);
     return sha256;
@@ -110,7 +111,7 @@ async function adopt(host: Host, file: string, sha256: string): Promise<string> 
 }
 
 /** An image that refers to other files could make QEMU read any file of the host into the guest. */
-async function inspectImage(host: Host, file: string): Promise<Format> {
+async function inspectImage(host: HostContext, file: string): Promise<Format> {
   const info = JSON.parse(await qemuImg(host, ["info", "--output=json", file])) as Record<string, unknown>;
   const refers =
     ["backing-filename", "full-backing-filename"].some((key) => key in info) ||
@@ -123,8 +124,8 @@ async function inspectImage(host: Host, file: string): Promise<Format> {
   return info.format;
 }
 
-async function qemuImg(host: Host, args: readonly string[]): Promise<string> {
-  const end = await host.tools.run("qemu-img", args, QEMU_IMG_WITHIN_MS);
+async function qemuImg(host: HostContext, args: readonly string[]): Promise<string> {
+  const end = await host.commands.run("qemu-img", args, QEMU_IMG_TIMEOUT_MS);
   if (end.code === 127) throw new VgpuError("host_not_ready", "qemu-img is needed for disks and is not installed.");
   if (end.code !== 0)
     throw new VgpuError("store_failed", `qemu-img ${args[0]} failed: ${end.stderr.trim().slice(-300)}.`);
@@ -132,18 +133,18 @@ async function qemuImg(host: Host, args: readonly string[]): Promise<string> {
 }
 
 /** Instances for which an image is on its way, or was when their verb was killed. */
-export async function incomingFor(host: Host): Promise<string[]> {
+export async function incomingFor(host: HostContext): Promise<string[]> {
   const names = (await listIfThere(host.files, IMAGES)).filter((name) => name.endsWith(PART));
   return names.map((name) => name.slice(0, -PART.length)).filter((id) => instanceId.safeParse(id).success);
 }
 
 /** Removes what a killed verb left of an image that it was fetching. */
-export async function removeIncoming(host: Host, id: string): Promise<void> {
+export async function removeIncoming(host: HostContext, id: string): Promise<void> {
   await unlinkIfThere(host.files, incomingOf(id));
 }
 
 /** Removes bases that no record names; none while a record is unreadable, or an instance is about to name one. */
-export async function removeUnusedBases(host: Host): Promise<void> {
+export async function removeUnusedBases(host: HostContext): Promise<void> {
   if (!(await listIfThere(host.files, IMAGES)).some(isBase)) return;
   await under(take(host, HOST_LOCK, ""), async () => {
     const records = await findRecords(host.files);

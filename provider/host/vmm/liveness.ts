@@ -1,6 +1,6 @@
 import { unitName } from "../../protocol/names";
 import type { Claim, Vmm } from "../../protocol/record";
-import type { Host } from "../context";
+import type { HostContext } from "../context";
 import { instanceLock } from "../store/locks";
 import { errno, type Holder, type Members, textOf, type UnitFacts } from "../system/system";
 
@@ -49,13 +49,13 @@ const isUp = (unit: UnitFacts) =>
   unit.job || ["active", "activating", "deactivating", "reloading", "refreshing"].includes(unit.active);
 
 /** Liveness of the instance whose lock this verb holds: its own lock and its age say nothing. */
-export async function ownLiveness(host: Host, id: string, vmm: Vmm | null): Promise<Liveness> {
+export async function ownLiveness(host: HostContext, id: string, vmm: Vmm | null): Promise<Liveness> {
   return judge({ ...(await witnesses(host, id, vmm)), lock: undefined, recent: false });
 }
 
 /** Liveness of somebody else's claim of this boot. */
 export async function claimantLiveness(
-  host: Host,
+  host: HostContext,
   id: string,
   vmm: Vmm | null,
   claim: Claim | null,
@@ -67,13 +67,13 @@ export async function claimantLiveness(
 
 /** An age equal to the grace is expired. */
 export async function isRecent(
-  host: Host,
+  host: HostContext,
   { bootId, uptimeMs }: { bootId: string; uptimeMs: number },
 ): Promise<boolean> {
   return bootId === host.bootId && (await host.clock.uptimeMs()) - uptimeMs < host.settings.graceMs;
 }
 
-async function witnesses(host: Host, id: string, vmm: Vmm | null): Promise<Omit<Witnesses, "lock" | "recent">> {
+async function witnesses(host: HostContext, id: string, vmm: Vmm | null): Promise<Omit<Witnesses, "lock" | "recent">> {
   const name = unitName(id);
   const whose = vmm && vmm.pid > 0 ? `${name}, recorded PID ${vmm.pid}` : name;
   const members = await orUnreadable(() => host.units.members(name), whose);
@@ -87,7 +87,7 @@ async function witnesses(host: Host, id: string, vmm: Vmm | null): Promise<Omit<
 
 type ProcessWitness = Exclude<Witnesses["process"], Unreadable>;
 
-async function processOf(host: Host, vmm: Vmm | null): Promise<ProcessWitness> {
+async function processOf(host: HostContext, vmm: Vmm | null): Promise<ProcessWitness> {
   if (!vmm || vmm.pid <= 0 || vmm.startTime === "" || vmm.bootId !== host.bootId) return "none";
   try {
     return await lookAt(host, vmm);
@@ -99,11 +99,11 @@ async function processOf(host: Host, vmm: Vmm | null): Promise<ProcessWitness> {
 }
 
 /** Whether the process that a record names runs: then the VM lives on the device that this record claims, and on no other. */
-export async function runsAsRecorded(host: Host, vmm: Vmm | null): Promise<boolean> {
+export async function runsAsRecorded(host: HostContext, vmm: Vmm | null): Promise<boolean> {
   return (await orUnreadable(() => processOf(host, vmm), "")) === "ours";
 }
 
-async function lookAt(host: Host, vmm: Vmm): Promise<ProcessWitness> {
+async function lookAt(host: HostContext, vmm: Vmm): Promise<ProcessWitness> {
   const leader = await host.processes.task(vmm.pid, vmm.pid);
   if (!leader) return "dead";
   if (leader.startTime !== vmm.startTime) return "not ours";

@@ -1,6 +1,6 @@
 import * as z from "zod/mini";
 import type { InstanceRecord } from "../../protocol/record";
-import type { Host } from "../context";
+import type { HostContext } from "../context";
 import { ensureFolder, readIfThere, replaceFile, unlinkIfThere } from "../store/files";
 import { exitFile, runFolder, stoppedFile } from "./paths";
 
@@ -13,7 +13,7 @@ const FIRST_WAIT_MS = 5_000;
 const starts = z.object({ uptimesMs: z.array(z.number()), gaveUp: z._default(z.boolean(), false) });
 type Starts = z.infer<typeof starts>;
 
-export interface Due {
+export interface StartDecision {
   readonly start: boolean;
   /** Why it starts, or why it does not; "" when there is nothing to say. */
   readonly reason: string;
@@ -23,7 +23,7 @@ export interface Due {
 export type LastEnd = "powered off" | "crashed" | "stopped by a verb" | "not in this boot";
 
 /** What the restart policy says. After a host boot, what is desired runs again in any case. */
-export function policyOf({ spec }: Pick<InstanceRecord, "spec">, end: LastEnd): Due {
+export function policyOf({ spec }: Pick<InstanceRecord, "spec">, end: LastEnd): StartDecision {
   if (end === "stopped by a verb") return { start: true, reason: "the verb that stopped it did not start it again" };
   if (end === "not in this boot") return { start: true, reason: "it is desired after the host's boot" };
   if (spec.restartPolicy === "Always") return { start: true, reason: `it ${end}, and its policy is Always` };
@@ -31,7 +31,7 @@ export function policyOf({ spec }: Pick<InstanceRecord, "spec">, end: LastEnd): 
   return { start: false, reason: "" };
 }
 
-export async function mayStart(host: Host, record: InstanceRecord): Promise<Due> {
+export async function mayStart(host: HostContext, record: InstanceRecord): Promise<StartDecision> {
   const due = policyOf(record, await lastEnd(host, record.id));
   if (!due.start) return due;
   const now = await host.clock.uptimeMs();
@@ -48,43 +48,43 @@ export async function mayStart(host: Host, record: InstanceRecord): Promise<Due>
 }
 
 /** Remembers a start by reconcile, for as long as the boot lasts. */
-export async function noteStart(host: Host, id: string): Promise<void> {
+export async function noteStart(host: HostContext, id: string): Promise<void> {
   const { uptimesMs, gaveUp } = await readStarts(host, id);
   const all = [...uptimesMs, await host.clock.uptimeMs()].slice(-MOST_STARTS * 2);
   await saveStarts(host, id, { uptimesMs: all, gaveUp });
 }
 
 /** A start by somebody's own wish begins the count anew. */
-export async function forgetStarts(host: Host, id: string): Promise<void> {
+export async function forgetStarts(host: HostContext, id: string): Promise<void> {
   await unlinkIfThere(host.files, startsFile(id));
 }
 
 /** Whether the unit itself has noted that its VM has ended. */
-export async function hasEnded(host: Host, id: string): Promise<boolean> {
+export async function hasEnded(host: HostContext, id: string): Promise<boolean> {
   return (await readIfThere(host.files, exitFile(id))) !== undefined;
 }
 
 /** Notes the end of a VM of this boot of which its unit has noted nothing: nobody knows that it was an orderly one. */
-export async function noteEnd(host: Host, id: string): Promise<void> {
+export async function noteEnd(host: HostContext, id: string): Promise<void> {
   if (await hasEnded(host, id)) return;
   await ensureFolder(host.files, runFolder(id));
   await replaceFile(host.files, exitFile(id), "unknown\n");
 }
 
 /** Remembers that it is a verb that stops the VM, until the next start. */
-export async function noteStop(host: Host, id: string): Promise<void> {
+export async function noteStop(host: HostContext, id: string): Promise<void> {
   await ensureFolder(host.files, runFolder(id));
   await replaceFile(host.files, stoppedFile(id), "");
 }
 
 const startsFile = (id: string) => `${runFolder(id)}/starts.json`;
 
-async function saveStarts(host: Host, id: string, all: Starts): Promise<void> {
+async function saveStarts(host: HostContext, id: string, all: Starts): Promise<void> {
   await ensureFolder(host.files, runFolder(id));
   await replaceFile(host.files, startsFile(id), JSON.stringify(all));
 }
 
-async function readStarts(host: Host, id: string): Promise<Starts> {
+async function readStarts(host: HostContext, id: string): Promise<Starts> {
   const text = await readIfThere(host.files, startsFile(id));
   const none = { uptimesMs: [], gaveUp: false };
   if (text === undefined) return none;
@@ -96,7 +96,7 @@ async function readStarts(host: Host, id: string): Promise<Starts> {
 }
 
 /** `$SERVICE_RESULT $EXIT_CODE $EXIT_STATUS`, as the unit noted them. */
-async function lastEnd(host: Host, id: string): Promise<LastEnd> {
+async function lastEnd(host: HostContext, id: string): Promise<LastEnd> {
   if ((await readIfThere(host.files, stoppedFile(id))) !== undefined) return "stopped by a verb";
   const text = await readIfThere(host.files, exitFile(id));
   if (text === undefined) return "not in this boot";

@@ -1,20 +1,20 @@
 import { VgpuError } from "../../protocol/errors";
 import { unitName } from "../../protocol/names";
 import type { Vmm } from "../../protocol/record";
-import type { Host } from "../context";
+import type { HostContext } from "../context";
 import { textOf } from "../system/system";
 import { type Liveness, ownLiveness } from "./liveness";
 import { monitorSocket } from "./paths";
 
-const ANSWER_WITHIN_MS = 3_000;
+const ANSWER_TIMEOUT_MS = 3_000;
 /** Time that QEMU gets to end after `quit`, after SIGTERM, and after SIGKILL. */
-const AFTER_QUIT_MS = 5_000;
-const AFTER_TERM_MS = 5_000;
-const AFTER_KILL_MS = 2_000;
+const QUIT_TIMEOUT_MS = 5_000;
+const SIGTERM_TIMEOUT_MS = 5_000;
+const SIGKILL_TIMEOUT_MS = 2_000;
 /** Ticks a second of `/proc/<pid>/stat`; the same on every Linux that runs here. */
 const TICKS = 100;
 
-interface Running {
+interface StopRequest {
   readonly id: string;
   readonly vmm: Vmm | null;
   readonly shutdownTimeoutMs: number;
@@ -25,20 +25,20 @@ interface Running {
  * VMM is 30 s old, since killing it while the vGPU plugin initialises can wedge the virtual function. Signals go through the unit,
  * so they reach nobody else.
  */
-export async function stopVmm(host: Host, vm: Running): Promise<void> {
+export async function stopVmm(host: HostContext, vm: StopRequest): Promise<void> {
   const { id } = vm;
-  if (await isGone(host, vm)) return;
+  if (await hasExited(host, vm)) return;
   host.progress(`asking the guest of ${id} to power down (up to ${vm.shutdownTimeoutMs / 1000} s)`);
-  if ((await tell(host, id, "system_powerdown")) && (await goneWithin(host, vm, vm.shutdownTimeoutMs))) return;
+  if ((await sendQmp(host, id, "system_powerdown")) && (await exitedWithin(host, vm, vm.shutdownTimeoutMs))) return;
   host.progress(`ending QEMU of ${id}`);
-  if ((await tell(host, id, "quit")) && (await goneWithin(host, vm, AFTER_QUIT_MS))) return;
+  if ((await sendQmp(host, id, "quit")) && (await exitedWithin(host, vm, QUIT_TIMEOUT_MS))) return;
   await signal(host, vm, "SIGTERM");
-  if (await goneWithin(host, vm, AFTER_TERM_MS)) return;
+  if (await exitedWithin(host, vm, SIGTERM_TIMEOUT_MS)) return;
   await host.clock.sleep(await tooYoungFor(host, id));
   host.warn(`QEMU of ${id} ignored everything and is killed; this can wedge its virtual function.`);
   for (let tries = 0; tries < 2; tries++) {
     await signal(host, vm, "SIGKILL");
-    if (await goneWithin(host, vm, AFTER_KILL_MS)) return;
+    if (await exitedWithin(host, vm, SIGKILL_TIMEOUT_MS)) return;
   }
   const { reason } = await ownLiveness(host, id, vm.vmm);
   const pids = (await host.units.members(unitName(id)))?.pids ?? [];
@@ -49,11 +49,11 @@ export async function stopVmm(host: Host, vm: Running): Promise<void> {
 }
 
 /** Sends one command to QEMU's monitor; false when it cannot be had or does not answer. */
-export async function tell(host: Host, id: string, command: string): Promise<boolean> {
+export async function sendQmp(host: HostContext, id: string, command: string): Promise<boolean> {
   try {
-    const monitor = await host.monitors.connect(monitorSocket(id), ANSWER_WITHIN_MS);
+    const monitor = await host.qmp.connect(monitorSocket(id), ANSWER_TIMEOUT_MS);
     try {
-      await monitor.execute(command, ANSWER_WITHIN_MS);
+      await monitor.execute(command, ANSWER_TIMEOUT_MS);
     } finally {
       monitor.close();
     }
@@ -66,7 +66,7 @@ export async function tell(host: Host, id: string, command: string): Promise<boo
 }
 
 /** To the unit's processes; without a unit, to the recorded process if it is proven to be the same one still. */
-async function signal(host: Host, { id, vmm }: Running, name: "SIGTERM" | "SIGKILL"): Promise<void> {
+async function signal(host: HostContext, { id, vmm }: StopRequest, name: "SIGTERM" | "SIGKILL"): Promise<void> {
   try {
     if ((await host.units.members(unitName(id)))?.populated) await host.units.signal(unitName(id), name);
     else if (vmm && vmm.pid > 0 && vmm.bootId === host.bootId)
@@ -77,24 +77,24 @@ async function signal(host: Host, { id, vmm }: Running, name: "SIGTERM" | "SIGKI
 }
 
 /** Waits for the end of a VM; whether it came in time. Looks at least once. */
-export async function goneWithin(host: Host, vm: Running, ms: number): Promise<boolean> {
+export async function exitedWithin(host: HostContext, vm: StopRequest, ms: number): Promise<boolean> {
   const until = (await host.clock.uptimeMs()) + ms;
   for (;;) {
-    if (await isGone(host, vm)) return true;
+    if (await hasExited(host, vm)) return true;
     if ((await host.clock.uptimeMs()) >= until) return false;
     await host.clock.sleep(host.settings.pollMs);
   }
 }
 
 /** Only *dead* is gone; what cannot be told is an error at once, for nothing may be signalled or released on it. */
-async function isGone(host: Host, { id, vmm }: Running): Promise<boolean> {
+async function hasExited(host: HostContext, { id, vmm }: StopRequest): Promise<boolean> {
   const liveness: Liveness = await ownLiveness(host, id, vmm);
   if (liveness.answer !== "ambiguous") return liveness.answer === "dead";
   throw new VgpuError("vmm_exit_timeout", `It cannot be told whether the VMM of ${id} has exited: ${liveness.reason}.`);
 }
 
 /** Milliseconds until the youngest process of the unit may be killed. */
-async function tooYoungFor(host: Host, id: string): Promise<number> {
+async function tooYoungFor(host: HostContext, id: string): Promise<number> {
   const now = await host.clock.uptimeMs();
   let wait = 0;
   for (const pid of (await host.units.members(unitName(id)))?.pids ?? []) {

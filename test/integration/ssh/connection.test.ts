@@ -1,6 +1,6 @@
 import { afterEach, expect, it } from "vitest";
 import { Pool } from "../../../provider/ssh/pool";
-import { runVerb } from "../../../provider/ssh/run";
+import { execVerb } from "../../../provider/ssh/run";
 import { Sshd } from "../../fixtures/sshd";
 import { requires } from "../../support/requirements";
 
@@ -27,7 +27,7 @@ requires(
       sshd.installFixture(SHA, "answers.sh");
       const target = sshd.target();
       const verbs = Array.from({ length: 50 }, () =>
-        pool.use(target, (connection) => runVerb(connection, list, { program: SHA })),
+        pool.use(target, (connection) => execVerb(connection, list, { program: SHA })),
       );
       const results = await Promise.all(verbs);
       expect(results.filter((result) => result !== "not installed" && result.ok)).toHaveLength(50);
@@ -49,7 +49,7 @@ requires(
     const target = { ...sshd.target(), tries: 20 };
     const pools = Array.from({ length: 20 }, () => new Pool());
     try {
-      const verbs = pools.map((each) => each.use(target, (connection) => runVerb(connection, list, { program: SHA })));
+      const verbs = pools.map((each) => each.use(target, (connection) => execVerb(connection, list, { program: SHA })));
       expect(await Promise.all(verbs)).toHaveLength(20);
       expect(sshd.log).toContain("MaxStartups");
     } finally {
@@ -67,7 +67,7 @@ requires(
     sshd = await Sshd.start();
     sshd.installFixture(SHA, "answers.sh");
     const target = { ...sshd.target(), tries: 5 };
-    const verb = () => pool.use(target, (connection) => runVerb(connection, list, { program: SHA }));
+    const verb = () => pool.use(target, (connection) => execVerb(connection, list, { program: SHA }));
     await verb();
     await sshd.down();
     await sshd.up();
@@ -79,7 +79,7 @@ requires(
     sshd.installFixture(SHA, "answers.sh");
     const quick = new Pool(50);
     const closed = await quick.use(sshd.target(), async (connection) => {
-      await runVerb(connection, list, { program: SHA });
+      await execVerb(connection, list, { program: SHA });
       return { closed: connection.closed };
     });
     await closed.closed;

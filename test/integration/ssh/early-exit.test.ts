@@ -3,7 +3,7 @@ import type { AddressInfo } from "node:net";
 import { Client, Server } from "ssh2";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { Connection } from "../../../provider/ssh/connection";
-import { runVerb } from "../../../provider/ssh/run";
+import { execVerb } from "../../../provider/ssh/run";
 
 const SHA = "a".repeat(64);
 let server: Server;
@@ -45,7 +45,7 @@ afterAll(async () => {
   await new Promise<void>((closed) => server.close(() => closed()));
 });
 
-const run = () => runVerb(connection, { verb: "list" }, { program: SHA });
+const run = () => execVerb(connection, { verb: "list" }, { program: SHA });
 
 it("a command's end is heard that comes with the answer to its start", async () => {
   ending = { exit: 127 };

@@ -4,7 +4,7 @@ import { afterEach, expect, it } from "vitest";
 import { VgpuError } from "../../../provider/protocol/errors";
 import { connect } from "../../../provider/ssh/connect";
 import type { Connection } from "../../../provider/ssh/connection";
-import { type Ask, runVerb } from "../../../provider/ssh/run";
+import { type Ask, execVerb } from "../../../provider/ssh/run";
 import { Sshd, type SshdOptions } from "../../fixtures/sshd";
 import { requires } from "../../support/requirements";
 
@@ -43,18 +43,18 @@ requires(
   it("answers the result and the progress, in one exec", async () => {
     const progress: string[] = [];
     const options = { program: SHA, onProgress: (text: string) => progress.push(text) };
-    const result = await runVerb(await host("answers.sh"), list, options);
+    const result = await execVerb(await host("answers.sh"), list, options);
     expect(result).toMatchObject({ ok: true, value: { seen: expect.stringMatching(/^vgpu-/) } });
     expect(progress).toEqual(["working"]);
     expect(sshd?.log.match(/Starting session: command/g)).toHaveLength(1);
   });
 
   it("says when the version is not installed", async () => {
-    expect(await runVerb(await host(undefined), list, { program: SHA })).toBe("not installed");
+    expect(await execVerb(await host(undefined), list, { program: SHA })).toBe("not installed");
   });
 
   it("R-14 says that the result is unknown when the program crashes, with its last words", async () => {
-    const error = await failure(runVerb(await host("crash.sh"), remove, { program: SHA }));
+    const error = await failure(execVerb(await host("crash.sh"), remove, { program: SHA }));
     expect(error.code).toBe("result_unknown");
     expect(error.message).toContain("delete of instance 'trainer-1' on 127.0.0.1");
     expect(error.message).toContain("ended with 134");
@@ -62,7 +62,7 @@ requires(
   });
 
   it("R-14 takes no garbage for an answer", async () => {
-    const error = await failure(runVerb(await host("garbage.sh"), remove, { program: SHA }));
+    const error = await failure(execVerb(await host("garbage.sh"), remove, { program: SHA }));
     expect(error.code).toBe("result_unknown");
     expect(error.message).toContain("PHP Warning: something");
   });
@@ -70,7 +70,7 @@ requires(
   it.each(["flood.sh", "flood-lines.sh"])(
     "R-14 gives up on 100 MB of no answer with bounded memory (%s)",
     async (fixture) => {
-      const verb = runVerb(await host(fixture), remove, { program: SHA });
+      const verb = execVerb(await host(fixture), remove, { program: SHA });
       const before = process.memoryUsage().rss;
       let peak = before;
       const watch = setInterval(() => {
@@ -85,46 +85,46 @@ requires(
   );
 
   it("R-14 keeps only the end of what comes on stderr", async () => {
-    expect(await runVerb(await host("stderr-flood.sh"), list, { program: SHA })).toMatchObject({ ok: true });
+    expect(await execVerb(await host("stderr-flood.sh"), list, { program: SHA })).toMatchObject({ ok: true });
   });
 
   it("R-14 is bounded when a login script never stops talking", async () => {
     const files = { ".bashrc": "yes 'welcome to this machine'\n" };
     const error = await failure(
-      runVerb(await host("answers.sh", { accounts: [{ name: "root", files }] }), list, { program: SHA }),
+      execVerb(await host("answers.sh", { accounts: [{ name: "root", files }] }), list, { program: SHA }),
     );
     expect(error).toMatchObject({ code: "host_unreachable", details: { phase: "run" } });
     expect(error.message).toContain("more than 16 MiB that is no answer");
   });
 
   it("R-14 drops a line that is too long and hears what follows", async () => {
-    expect(await runVerb(await host("long-line.sh"), list, { program: SHA })).toMatchObject({ ok: true });
+    expect(await execVerb(await host("long-line.sh"), list, { program: SHA })).toMatchObject({ ok: true });
   });
 
   it("S-12 gives up a verb that says nothing for too long", async () => {
-    const error = await failure(runVerb(await host("silent.sh"), remove, { program: SHA, silenceMs: 1_000 }));
+    const error = await failure(execVerb(await host("silent.sh"), remove, { program: SHA, silenceMs: 1_000 }));
     expect(error.code).toBe("result_unknown");
     expect(error.message).toContain("said nothing for too long");
   }, 20_000);
 
   it("S-12 heartbeats keep a channel alive that the server would cut", async () => {
     const config = ["ChannelTimeout session:command=3s"];
-    expect(await runVerb(await host("beats.js", { config }), list, { program: SHA })).toMatchObject({ ok: true });
+    expect(await execVerb(await host("beats.js", { config }), list, { program: SHA })).toMatchObject({ ok: true });
   });
 
   it("S-12 a channel that the server cuts all the same leaves the result unknown", async () => {
     const config = ["ChannelTimeout session:command=1s"];
-    const error = await failure(runVerb(await host("silent.sh", { config }), remove, { program: SHA }));
+    const error = await failure(execVerb(await host("silent.sh", { config }), remove, { program: SHA }));
     expect(error.code).toBe("result_unknown");
   });
 
   it("survives a program that closes its input", async () => {
-    expect(await runVerb(await host("closes-stdin.sh"), list, { program: SHA })).toMatchObject({ ok: true });
+    expect(await execVerb(await host("closes-stdin.sh"), list, { program: SHA })).toMatchObject({ ok: true });
   });
 
   it("treats text of the host as data", async () => {
     const progress: string[] = [];
-    await runVerb(await host("escapes.sh"), list, { program: SHA, onProgress: (text) => progress.push(text) });
+    await execVerb(await host("escapes.sh"), list, { program: SHA, onProgress: (text) => progress.push(text) });
     expect(progress).toEqual(["one two three"]);
   });
 
@@ -137,7 +137,7 @@ requires(
         if (text === "ping 2") lives = false;
       },
     };
-    const result = await runVerb(await host("counts-pings.js"), list, options);
+    const result = await execVerb(await host("counts-pings.js"), list, options);
     expect(result).toMatchObject({ value: { pings: 2 } });
   }, 30_000);
 
@@ -145,7 +145,7 @@ requires(
     const connected = await host("one-word.sh");
     let dies = Promise.resolve(new VgpuError("internal", "not begun"));
     await new Promise<void>((working) => {
-      dies = failure(runVerb(connected, remove, { program: SHA, onProgress: () => working() }));
+      dies = failure(execVerb(connected, remove, { program: SHA, onProgress: () => working() }));
     });
     await sshd?.down();
     const error = await dies;
@@ -164,7 +164,7 @@ requires(
 )("S-07 becoming root", () => {
   it("S-07 works with sudo without a password", async () => {
     const host1 = await host("answers.sh", { accounts: [operator], sudoers: allowed }, "operator");
-    expect(await runVerb(host1, list, { program: SHA })).toMatchObject({ ok: true });
+    expect(await execVerb(host1, list, { program: SHA })).toMatchObject({ ok: true });
   });
 
   it("S-07 names the sudoers line when sudo asks for a password", async () => {
@@ -173,7 +173,7 @@ requires(
       { accounts: [operator], sudoers: "operator ALL=(root) /bin/sh\n" },
       "operator",
     );
-    const error = await failure(runVerb(host1, list, { program: SHA }));
+    const error = await failure(execVerb(host1, list, { program: SHA }));
     expect(error.code).toBe("sudo_refused");
     expect(error.hint).toContain("operator ALL=(root) NOPASSWD: /bin/sh");
     expect(error.message).toContain("password is required");
@@ -181,27 +181,27 @@ requires(
 
   it("S-07 names the sudoers line when the user is in no sudoers file", async () => {
     const host1 = await host("answers.sh", { accounts: [operator], sudoers: "root ALL=(ALL) ALL\n" }, "operator");
-    const error = await failure(runVerb(host1, list, { program: SHA }));
+    const error = await failure(execVerb(host1, list, { program: SHA }));
     expect(error).toMatchObject({ code: "sudo_refused", hint: expect.stringContaining("NOPASSWD: /bin/sh") });
   });
 
   it("S-07 names requiretty", async () => {
     const sudoers = `Defaults:operator requiretty\n${allowed}`;
     const host1 = await host("answers.sh", { accounts: [operator], sudoers }, "operator");
-    const error = await failure(runVerb(host1, list, { program: SHA }));
+    const error = await failure(execVerb(host1, list, { program: SHA }));
     expect(error).toMatchObject({ code: "sudo_refused", hint: expect.stringContaining("!requiretty") });
   });
 
   it("S-07 is not disturbed by a chatty login script that leaves an unfinished line", async () => {
     const files = { ".bashrc": "echo Welcome; echo to; printf 'the machine '\n" };
     const host1 = await host("answers.sh", { accounts: [{ name: "root", files }] });
-    expect(await runVerb(host1, list, { program: SHA })).toMatchObject({ ok: true });
+    expect(await execVerb(host1, list, { program: SHA })).toMatchObject({ ok: true });
   });
 
   it("S-07 names the user to take when root's account only says so", async () => {
     const command = 'echo \'Please login as the user "ubuntu" rather than the user "root".\'; sleep 1';
     const host1 = await host("answers.sh", { config: [`ForceCommand ${command}`] });
-    const error = await failure(runVerb(host1, list, { program: SHA }));
+    const error = await failure(execVerb(host1, list, { program: SHA }));
     expect(error).toMatchObject({ code: "auth_failed", hint: "Set connection.user to ubuntu." });
   });
 });
@@ -214,18 +214,18 @@ requires(
   it.each(["/bin/dash", "/bin/bash", "/usr/bin/fish", "/usr/bin/tcsh"])("S-11 works with %s", async (shell) => {
     expect(existsSync(shell), `${shell} is not installed`).toBe(true);
     const host1 = await host("answers.sh", { accounts: [{ name: "operator", shell }], sudoers: allowed }, "operator");
-    expect(await runVerb(host1, list, { program: SHA })).toMatchObject({ ok: true });
+    expect(await execVerb(host1, list, { program: SHA })).toMatchObject({ ok: true });
   });
 
   it("S-11 names a restricted shell", async () => {
     const host1 = await host("answers.sh", { accounts: [{ name: "root", shell: "/bin/rbash" }] });
-    const error = await failure(runVerb(host1, list, { program: SHA }));
+    const error = await failure(execVerb(host1, list, { program: SHA }));
     expect(error).toMatchObject({ code: "host_not_ready", message: expect.stringContaining("restricted shell") });
   });
 
   it("S-11 names an account without a shell", async () => {
     const host1 = await host("answers.sh", { accounts: [{ name: "root", shell: "/usr/sbin/nologin" }] });
-    const error = await failure(runVerb(host1, list, { program: SHA }));
+    const error = await failure(execVerb(host1, list, { program: SHA }));
     expect(error).toMatchObject({ code: "host_not_ready", message: expect.stringContaining("no login shell") });
   });
 

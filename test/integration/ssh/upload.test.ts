@@ -6,7 +6,7 @@ import { afterEach, beforeEach, expect, it } from "vitest";
 import { VgpuError } from "../../../provider/protocol/errors";
 import { connect } from "../../../provider/ssh/connect";
 import { load, type Program } from "../../../provider/ssh/program";
-import { runVerb } from "../../../provider/ssh/run";
+import { execVerb } from "../../../provider/ssh/run";
 import { uploadImage, uploadProgram } from "../../../provider/ssh/upload";
 import { Sshd, type SshdOptions } from "../../fixtures/sshd";
 import { requires } from "../../support/requirements";
@@ -44,9 +44,9 @@ requires(
   it("S-11 needs no SFTP, and the version then runs", async () => {
     const connection = await open({ config: ["Subsystem sftp /bin/false"] });
     const brought = await program();
-    expect(await runVerb(connection, { verb: "list" }, { program: brought.sha256 })).toBe("not installed");
+    expect(await execVerb(connection, { verb: "list" }, { program: brought.sha256 })).toBe("not installed");
     await uploadProgram(connection, brought);
-    expect(await runVerb(connection, { verb: "list" }, { program: brought.sha256 })).toMatchObject({ ok: true });
+    expect(await execVerb(connection, { verb: "list" }, { program: brought.sha256 })).toMatchObject({ ok: true });
     expect(readdirSync(versions())).toEqual([brought.sha256]);
     connection.close();
   });
@@ -56,7 +56,7 @@ requires(
     const connection = await open({ accounts, sudoers: "operator ALL=(root) NOPASSWD: /bin/sh\n" }, "operator");
     const brought = await program();
     await uploadProgram(connection, brought);
-    expect(await runVerb(connection, { verb: "list" }, { program: brought.sha256 })).toMatchObject({ ok: true });
+    expect(await execVerb(connection, { verb: "list" }, { program: brought.sha256 })).toMatchObject({ ok: true });
     connection.close();
   });
 

@@ -5,7 +5,7 @@ import { differenceOf } from "../../../provider/dynamic/diff";
 import { EFFECTS, type InputName } from "../../../provider/dynamic/input-changes";
 import { type FullInputs, UNKNOWN } from "../../../provider/dynamic/inputs";
 import { observed } from "../../../provider/dynamic/outputs";
-import { wantedSpec } from "../../../provider/dynamic/to-spec";
+import { toSpec } from "../../../provider/dynamic/to-spec";
 import type { InstanceView } from "../../../provider/protocol/view";
 
 const inputs = {
@@ -40,7 +40,7 @@ const view: InstanceView = {
   assignedAt: "",
   cleanupPending: false,
   state: "running",
-  spec: wantedSpec(inputs),
+  spec: toSpec(inputs),
   claimedTypeId: 1148,
   cleanup: null,
 };
@@ -115,7 +115,7 @@ describe("diff", () => {
     ["it was given to another owner", { ownerId: "organization/other" }, "another owner"],
     [
       "it has other settings",
-      { spec: { ...wantedSpec(inputs), vcpus: 1, memoryMiB: 1 } },
+      { spec: { ...toSpec(inputs), vcpus: 1, memoryMiB: 1 } },
       "other settings: vcpus, memoryMiB",
     ],
   ];
@@ -126,7 +126,7 @@ describe("diff", () => {
   });
 
   it("R-25 a setting that the host does not know yet is no drift", () => {
-    const { restartPolicy: _newer, ...older } = wantedSpec(inputs);
+    const { restartPolicy: _newer, ...older } = toSpec(inputs);
     expect(differenceOf({ ...state(), appliedSpec: JSON.stringify(older) }, inputs)).toMatchObject({ changes: false });
   });
 });

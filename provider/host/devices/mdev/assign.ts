@@ -1,12 +1,12 @@
 import { VgpuError } from "../../../protocol/errors";
 import type { Claim, InstanceRecord } from "../../../protocol/record";
-import { type CurrentClaim, currentClaims, type Inventory, loadOf, type Stock } from "../../claims/standing";
-import type { Host } from "../../context";
+import { type CurrentClaim, currentClaims, type Inventory, loadOf, type Standings } from "../../claims/standing";
+import type { HostContext } from "../../context";
 import type { Held } from "../../system/system";
 import type { Assigned, Framework } from "../framework";
 import { hanging } from "../hanging";
 import type { Standing } from "../placement";
-import { isQuarantined, noteFailure, readHealth } from "../quarantine";
+import { isQuarantined, noteFailure, readFailures } from "../quarantine";
 import type { VirtualFunction } from "../vendor-vfio/discovery";
 import { discoverMdevs } from "./discovery";
 import { mdevNow } from "./find";
@@ -17,7 +17,7 @@ import { createFile, mdevPath } from "./paths";
 export const mdev: Framework = {
   shared: true,
   discover: discoverMdevs,
-  takeStock,
+  readStandings: takeStock,
   name: (host) => {
     const uuid = host.clock.uuid();
     return { framework: "mdev", devicePath: mdevPath(uuid), mdevUuid: uuid };
@@ -25,9 +25,9 @@ export const mdev: Framework = {
   assign,
 };
 
-async function takeStock(host: Host, _forInstance: string, { cards, records }: Inventory): Promise<Stock> {
+async function takeStock(host: HostContext, _forInstance: string, { cards, records }: Inventory): Promise<Standings> {
   const claims = currentClaims(host, records);
-  const health = await readHealth(host);
+  const health = await readFailures(host);
   const standing = new Map<string, Standing>();
   for (const card of cards) {
     for (const vf of card.functions) {
@@ -39,14 +39,14 @@ async function takeStock(host: Host, _forInstance: string, { cards, records }: I
   return { standing, load: loadOf(claims, cards), health };
 }
 
-type At = Omit<Standing, "failures" | "quarantined">;
+type StandingWithoutFailures = Omit<Standing, "failures" | "quarantined">;
 
 /** A virtual function carries one mdev: a claim occupies it also while that is not made. */
 async function onVirtual(
-  host: Host,
+  host: HostContext,
   { address, mdevs = [] }: VirtualFunction,
   claims: readonly CurrentClaim[],
-): Promise<At> {
+): Promise<StandingWithoutFailures> {
   const claimedBy = claims.find(({ claim }) => claim.vf === address)?.id;
   const [made] = mdevs;
   const mark =
@@ -60,7 +60,10 @@ async function onVirtual(
 }
 
 /** A physical function carries several: what claims of mdevs that are not made yet will take is not free. */
-function onPhysical({ address, mdevs = [] }: VirtualFunction, claims: readonly CurrentClaim[]): At {
+function onPhysical(
+  { address, mdevs = [] }: VirtualFunction,
+  claims: readonly CurrentClaim[],
+): StandingWithoutFailures {
   const here = claims.filter(({ claim }) => claim.vf === address);
   const made = new Set(mdevs.map(({ uuid }) => uuid));
   const promised = here.filter(({ claim }) => !made.has(claim.mdevUuid)).map(({ claim }) => claim.profile);
@@ -78,7 +81,7 @@ function onPhysical({ address, mdevs = [] }: VirtualFunction, claims: readonly C
 
 /** Makes the mdev that is claimed. Its uuid is fresh, so there is nothing to reset, and nothing of somebody else's can be met. */
 async function assign(
-  host: Host,
+  host: HostContext,
   { id, claim }: InstanceRecord & { readonly claim: Claim },
   lock: Held,
 ): Promise<Assigned> {
@@ -104,7 +107,7 @@ async function assign(
 }
 
 /** Whether a device, looked at anew, would still make one of this type. */
-async function stillOffers(host: Host, address: string, typeId: number): Promise<boolean> {
+async function stillOffers(host: HostContext, address: string, typeId: number): Promise<boolean> {
   const cards = await discoverMdevs(host).catch(() => []);
   const now = cards.flatMap((card) => card.functions).find((one) => one.address === address);
   return (now?.room?.get(typeId) ?? 0) > 0;

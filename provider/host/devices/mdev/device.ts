@@ -1,7 +1,7 @@
-import type { Host } from "../../context";
+import type { HostContext } from "../../context";
 import type { Held } from "../../system/system";
 import { type Cleared, type Device, isSameMark } from "../device";
-import { firstLook, inUse, type Subject } from "../handles";
+import { firstLook, inUse, type ScanTarget } from "../handles";
 import type { Mark } from "../vendor-vfio/marks";
 import { mdevNow } from "./find";
 import { mdevMarks } from "./marks";
@@ -15,9 +15,9 @@ export interface MdevName {
 }
 
 /** An mdev: made for one claim under a uuid of its own, and never again. */
-export function mdevDevice(host: Host, name: MdevName): Device {
+export function mdevDevice(host: HostContext, name: MdevName): Device {
   const { uuid, vf } = name;
-  const subject: Subject = {
+  const subject: ScanTarget = {
     name: uuid,
     folder: mdevPath(uuid),
     // A hanging create may still bring it into being, a hanging remove may still end it.
@@ -36,12 +36,12 @@ export function mdevDevice(host: Host, name: MdevName): Device {
 }
 
 /** A uuid that a claim names is ours without a mark too: nobody else knew it when the claim was saved. */
-async function markOf(host: Host, { uuid, typeId, instance }: MdevName): Promise<Mark> {
+async function markOf(host: HostContext, { uuid, typeId, instance }: MdevName): Promise<Mark> {
   return (await mdevMarks.read(host, uuid)) ?? { instance, typeId, bootId: host.bootId };
 }
 
-interface Eyes {
-  readonly subject: Subject;
+interface Probes {
+  readonly subject: ScanTarget;
   readonly now: Device["now"];
   readonly mark: Device["mark"];
 }
@@ -51,8 +51,8 @@ interface Eyes {
  * counts afterwards is whether it is still there, never the errno.
  */
 async function removeOnce(
-  host: Host,
-  { subject, now, mark }: Eyes,
+  host: HostContext,
+  { subject, now, mark }: Probes,
   expected: { typeId: number; mark: Mark | undefined },
   lock: Held,
 ): Promise<Cleared> {

@@ -1,7 +1,7 @@
 import { VgpuError } from "../../../protocol/errors";
 import { pciAddress } from "../../../protocol/names";
-import type { Host } from "../../context";
-import { type Attribute, isGone, textOf } from "../../system/system";
+import type { HostContext } from "../../context";
+import { type Attribute, isNotFound, textOf } from "../../system/system";
 import { physicalFunctionOf } from "../pci";
 import type { Profile } from "../profiles";
 import { type Card, textFrom, type VirtualFunction } from "../vendor-vfio/discovery";
@@ -9,12 +9,12 @@ import { findMdev, type Mdev, mdevUuids } from "./find";
 import { CARRIERS, typeFolder, typeIdOf, typesFolder } from "./paths";
 
 /** Whether the host has an mdev bus on which NVIDIA types are offered. Throws when that cannot be told. */
-export async function offersMdevs(host: Host): Promise<boolean> {
+export async function offersMdevs(host: HostContext): Promise<boolean> {
   return (await carriers(host)).length > 0;
 }
 
 /** PCI devices that carry NVIDIA mdevs, with the type ids that each supports. */
-async function carriers(host: Host): Promise<{ address: string; typeIds: number[] }[]> {
+async function carriers(host: HostContext): Promise<{ address: string; typeIds: number[] }[]> {
   const found: { address: string; typeIds: number[] }[] = [];
   try {
     for (const address of (await listOrNone(host, CARRIERS)).sort()) {
@@ -29,17 +29,17 @@ async function carriers(host: Host): Promise<{ address: string; typeIds: number[
   return found;
 }
 
-async function listOrNone(host: Host, folder: string): Promise<string[]> {
+async function listOrNone(host: HostContext, folder: string): Promise<string[]> {
   try {
     return await host.files.list(folder);
   } catch (error) {
-    if (isGone(error)) return [];
+    if (isNotFound(error)) return [];
     throw error;
   }
 }
 
 /** Every mdev of the host by the PCI device that carries it. */
-export async function mdevsByDevice(host: Host): Promise<Map<string, Mdev[]>> {
+export async function mdevsByDevice(host: HostContext): Promise<Map<string, Mdev[]>> {
   const found = new Map<string, Mdev[]>();
   try {
     for (const uuid of await mdevUuids(host)) {
@@ -56,7 +56,7 @@ export async function mdevsByDevice(host: Host): Promise<Map<string, Mdev[]>> {
  * Every card that carries mdevs, sorted by address: on its virtual functions, one each, or on itself, several. Devices that cannot be
  * read are a warning; when none can, it is an error.
  */
-export async function discoverMdevs(host: Host): Promise<Card[]> {
+export async function discoverMdevs(host: HostContext): Promise<Card[]> {
   const mdevs = await mdevsByDevice(host);
   const parents = new Map<string, { address: string; typeIds: number[] }[]>();
   for (const carrier of await carriers(host)) {
@@ -72,7 +72,7 @@ export async function discoverMdevs(host: Host): Promise<Card[]> {
 }
 
 async function readCard(
-  host: Host,
+  host: HostContext,
   parent: string,
   devices: readonly { address: string; typeIds: readonly number[] }[],
   mdevs: ReadonlyMap<string, readonly Mdev[]>,

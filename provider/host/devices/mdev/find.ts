@@ -1,6 +1,6 @@
-import type { Host } from "../../context";
-import { isGone, textOf } from "../../system/system";
-import type { TypeNow } from "../device";
+import type { HostContext } from "../../context";
+import { isNotFound, textOf } from "../../system/system";
+import type { TypeReading } from "../device";
 import { pciDevices } from "../pci";
 import { MDEVS, mdevPath, typeIdOf } from "./paths";
 
@@ -14,29 +14,29 @@ export interface Mdev {
 }
 
 /** One mdev as the kernel knows it; undefined when there is none of this uuid. */
-export async function findMdev(host: Host, uuid: string): Promise<Mdev | undefined> {
+export async function findMdev(host: HostContext, uuid: string): Promise<Mdev | undefined> {
   try {
     const place = await host.files.target(mdevPath(uuid));
     const type = await host.files.target(`${mdevPath(uuid)}/mdev_type`);
     return { uuid, device: place.split("/").at(-2) ?? "", typeId: typeIdOf(type.split("/").at(-1) ?? "") ?? 0 };
   } catch (error) {
-    if (isGone(error)) return undefined;
+    if (isNotFound(error)) return undefined;
     throw error;
   }
 }
 
 /** Names of all mdevs; none when the kernel has no mdev bus. */
-export async function mdevUuids(host: Host): Promise<string[]> {
+export async function mdevUuids(host: HostContext): Promise<string[]> {
   try {
     return (await host.files.list(MDEVS)).sort();
   } catch (error) {
-    if (isGone(error)) return [];
+    if (isNotFound(error)) return [];
     throw error;
   }
 }
 
 /** What there is of one mdev now: its type, 0 when it is not made, `gone` when its device is not there. */
-export async function mdevNow(host: Host, uuid: string, device: string): Promise<TypeNow> {
+export async function mdevNow(host: HostContext, uuid: string, device: string): Promise<TypeReading> {
   try {
     const found = await findMdev(host, uuid);
     if (found) return { kind: "type", typeId: found.typeId };

@@ -1,7 +1,7 @@
 import { VgpuError } from "../../../protocol/errors";
 import type { Claim, InstanceRecord } from "../../../protocol/record";
-import { takeStock } from "../../claims/standing";
-import type { Host } from "../../context";
+import { readStandings } from "../../claims/standing";
+import type { HostContext } from "../../context";
 import type { Held } from "../../system/system";
 import type { Assigned, Failure, Framework } from "../framework";
 import { hanging } from "../hanging";
@@ -15,13 +15,17 @@ import { resetIfOurs } from "./reset";
 export const vendorVfio: Framework = {
   shared: false,
   discover,
-  takeStock,
+  readStandings,
   name: (_host, { vf }) => ({ framework: "vendor-vfio", devicePath: devicePathOf(vf), mdevUuid: "" }),
   assign,
 };
 
 /** Gives the claimed virtual function its type, under its lock. Throws when the claim must stay. */
-async function assign(host: Host, record: InstanceRecord & { readonly claim: Claim }, lock: Held): Promise<Assigned> {
+async function assign(
+  host: HostContext,
+  record: InstanceRecord & { readonly claim: Claim },
+  lock: Held,
+): Promise<Assigned> {
   const { vf, typeId, profile } = record.claim;
   const failed = (kind: Failure["kind"], reason: string): Assigned => ({ done: false, kind, reason });
   const before = await resetIfOurs(host, vf, record.id, lock);
@@ -58,7 +62,7 @@ async function assign(host: Host, record: InstanceRecord & { readonly claim: Cla
 }
 
 /** Whether a virtual function's catalogue, read anew, has the profile; one that cannot be read offers nothing. */
-async function stillOffers(host: Host, vf: string, profile: string): Promise<boolean> {
+async function stillOffers(host: HostContext, vf: string, profile: string): Promise<boolean> {
   const cards = await discover(host).catch(() => []);
   const now = cards.flatMap((card) => card.functions).find((one) => one.address === vf);
   return now?.creatable.some((offered) => offered.name === profile) ?? false;

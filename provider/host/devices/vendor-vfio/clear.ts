@@ -1,7 +1,7 @@
-import type { Host } from "../../context";
+import type { HostContext } from "../../context";
 import type { Held } from "../../system/system";
 import { type Cleared, isSameMark } from "../device";
-import { inUse, subjectOf } from "../handles";
+import { inUse, scanTargetOf } from "../handles";
 import { typeFileOf } from "../pci";
 import { readType } from "./discovery";
 import { type Mark, readMark } from "./marks";
@@ -11,12 +11,12 @@ import { type Mark, readMark } from "./marks";
  * sysfs has no compare-and-swap; what counts afterwards is what is read back, never the errno.
  */
 export async function clearOnce(
-  host: Host,
+  host: HostContext,
   vf: string,
   expected: { typeId: number; mark: Mark | undefined },
   lock: Held,
 ): Promise<Cleared> {
-  const use = await inUse(host, subjectOf(vf));
+  const use = await inUse(host, scanTargetOf(vf));
   if (use !== undefined) return { kind: "in use", reason: use };
   const now = await readType(host, vf);
   const mark = await readMark(host, vf);

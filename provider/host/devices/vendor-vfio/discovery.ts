@@ -1,10 +1,10 @@
 import { VgpuError } from "../../../protocol/errors";
-import type { Host } from "../../context";
-import { type Attribute, isGone, textOf } from "../../system/system";
-import type { TypeNow } from "../device";
+import type { HostContext } from "../../context";
+import { type Attribute, isNotFound, textOf } from "../../system/system";
+import type { TypeReading } from "../device";
 import type { Mdev } from "../mdev/find";
 import { addressesIn, listBus, PCI, pciDevices, physicalFunctionOf, typeFileOf } from "../pci";
-import { type Profile, parseCatalogue, parseTypeId } from "../profiles";
+import { type Profile, parseProfiles, parseTypeId } from "../profiles";
 
 const catalogueFileOf = (vf: string) => `${PCI}/${vf}/nvidia/creatable_vgpu_types`;
 
@@ -37,7 +37,7 @@ export interface Card {
  * Every card with vGPU virtual functions, sorted by address. Functions that cannot be read are a warning; when none can, it is an
  * error: such a host is not one without GPUs.
  */
-export async function discover(host: Host): Promise<Card[]> {
+export async function discover(host: HostContext): Promise<Card[]> {
   const parents = new Map<string, string[]>();
   for (const address of await pciDevices(host)) {
     const parent = await vgpuParent(host, address);
@@ -56,17 +56,17 @@ export async function discover(host: Host): Promise<Card[]> {
 }
 
 /** Parent of a virtual function that has vGPU attributes; undefined for every other device. */
-async function vgpuParent(host: Host, address: string): Promise<string | undefined> {
+async function vgpuParent(host: HostContext, address: string): Promise<string | undefined> {
   try {
     await host.files.facts(catalogueFileOf(address));
     return (await physicalFunctionOf(host, address)) ?? "";
   } catch (error) {
-    if (isGone(error)) return undefined;
+    if (isNotFound(error)) return undefined;
     throw new VgpuError("discovery_failed", `${PCI}/${address} cannot be looked at: ${textOf(error)}.`);
   }
 }
 
-async function readCard(host: Host, parent: string, addresses: readonly string[]): Promise<Card> {
+async function readCard(host: HostContext, parent: string, addresses: readonly string[]): Promise<Card> {
   const paths = addresses.flatMap((address) => [typeFileOf(address), catalogueFileOf(address)]);
   const read = await host.driver.read(paths, host.settings.readDeadlineMs);
   const functions: VirtualFunction[] = [];
@@ -76,7 +76,7 @@ async function readCard(host: Host, parent: string, addresses: readonly string[]
       functions.push({
         address,
         typeId: parseTypeId(textFrom(read, typeFileOf(address))),
-        creatable: parseCatalogue(textFrom(read, catalogueFileOf(address))),
+        creatable: parseProfiles(textFrom(read, catalogueFileOf(address))),
       });
     } catch (error) {
       unreadable.push({ address, reason: textOf(error) });
@@ -92,7 +92,7 @@ export function textFrom(read: ReadonlyMap<string, Attribute>, path: string): st
 }
 
 /** What one virtual function reads now. */
-export async function readType(host: Host, vf: string): Promise<TypeNow> {
+export async function readType(host: HostContext, vf: string): Promise<TypeReading> {
   try {
     const names = await listBus(host);
     // Only where it is missed does it matter what else is there.

@@ -1,7 +1,7 @@
 import * as z from "zod/mini";
 import { pciAddress } from "../../../protocol/names";
 import { RUN } from "../../../protocol/paths";
-import type { Host } from "../../context";
+import type { HostContext } from "../../context";
 import { markFolder } from "../../store/mark-folder";
 
 /** The value that we wrote to a virtual function in this boot, and for whom. */
@@ -15,6 +15,6 @@ export const readMark = marks.read;
 export const markedVfs = marks.names;
 export const removeMark = marks.remove;
 
-export function writeMark(host: Host, vf: string, instance: string, typeId: number): Promise<void> {
+export function writeMark(host: HostContext, vf: string, instance: string, typeId: number): Promise<void> {
   return marks.write(host, vf, { instance, typeId, bootId: host.bootId });
 }

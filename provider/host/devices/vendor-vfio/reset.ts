@@ -1,6 +1,6 @@
 import { isCurrent } from "../../claims/release";
 import { heldBackFor } from "../../claims/standing";
-import type { Host } from "../../context";
+import type { HostContext } from "../../context";
 import { vfLock } from "../../store/locks";
 import { strictRecords } from "../../store/records";
 import type { Held } from "../../system/system";
@@ -20,7 +20,7 @@ export type Reset =
  * Brings a virtual function that no record of somebody else claims to 0, under its lock: only from a type that we set in this boot, and
  * for an instance that is provably dead or uses another one.
  */
-export async function resetIfOurs(host: Host, vf: string, forInstance: string, lock: Held): Promise<Reset> {
+export async function resetIfOurs(host: HostContext, vf: string, forInstance: string, lock: Held): Promise<Reset> {
   const now = await readType(host, vf);
   if (now.kind !== "type")
     return { kind: "not to be had", reason: now.kind === "gone" ? "it disappeared" : now.reason };
@@ -41,7 +41,7 @@ export async function resetIfOurs(host: Host, vf: string, forInstance: string, l
 }
 
 /** The same for a virtual function that the caller has not claimed; whether it was cleared. One that is not to be had is left alone. */
-export async function resetUnclaimed(host: Host, vf: string, forInstance: string): Promise<boolean> {
+export async function resetUnclaimed(host: HostContext, vf: string, forInstance: string): Promise<boolean> {
   const lock = await host.locks.take(vfLock(vf), { verb: host.verb, instance: forInstance }, 0);
   if (!lock) return false;
   try {

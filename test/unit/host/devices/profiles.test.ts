@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
-import { framebufferMiB, isProfile, parseCatalogue, parseTypeId } from "../../../../provider/host/devices/profiles";
+import { framebufferMiB, isProfile, parseProfiles, parseTypeId } from "../../../../provider/host/devices/profiles";
 import { expectDecision } from "../../../support/scenario-row";
 
 /** What a catalogue's text is parsed to, or why it is not. */
 function parsing(text: string) {
   try {
-    return { says: "", outcome: parseCatalogue(text) };
+    return { says: "", outcome: parseProfiles(text) };
   } catch (error) {
     return { says: (error as Error).message, outcome: "refused" };
   }

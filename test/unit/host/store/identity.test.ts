@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { Host } from "../../../../provider/host/context";
+import type { HostContext } from "../../../../provider/host/context";
 import { readIdentity } from "../../../../provider/host/store/identity";
 import { installHost } from "../../../../provider/host/verbs/install";
 import type { VgpuError } from "../../../../provider/protocol/errors";
@@ -13,7 +13,7 @@ const STORE_FILE = "/var/lib/vgpu/store.json";
 const ID_FILE = "/etc/vgpu/store-id";
 
 /** What a piece of the host program that fails has left; nothing at all may be written, so the record is the disk's version. */
-async function failed(sim: Sim, work: (host: Host) => Promise<unknown>) {
+async function failed(sim: Sim, work: (host: HostContext) => Promise<unknown>) {
   const error = await within(sim, work).then(
     () => undefined,
     (thrown: VgpuError) => thrown,

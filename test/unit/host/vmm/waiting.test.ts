@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { goneWithin } from "../../../../provider/host/vmm/stop";
+import { exitedWithin } from "../../../../provider/host/vmm/stop";
 import { putRecord, vmmOf } from "../../../sim/records";
 import { create, recordOf, run, TYPE, writes } from "../../../sim/run";
 import { seenOf, VF1, vmOf } from "../../../sim/scenario";
@@ -23,7 +23,7 @@ test("M-01 waiting lasts until the last task of a zombie leader has ended", asyn
   const waited = async (ms: number) => ({
     writes: writes(sim),
     record: recordOf(sim, "a"),
-    outcome: await within(sim, (host) => goneWithin(host, vm, ms)),
+    outcome: await within(sim, (host) => exitedWithin(host, vm, ms)),
   });
   expectRow(await waited(50), { writes: [], record, outcome: false });
   expect(sim.scheduler.now()).toBeGreaterThanOrEqual(50);
@@ -37,7 +37,7 @@ test("M-01 without a pid there is nothing to wait for", async () => {
   const sim = new Sim();
   const vm = { id: "a", vmm: vmmOf(sim, "a"), shutdownTimeoutMs: 0 };
   const record = putRecord(sim, "a", { vmm: vm.vmm });
-  const outcome = await within(sim, (host) => goneWithin(host, vm, 0));
+  const outcome = await within(sim, (host) => exitedWithin(host, vm, 0));
   expectRow({ writes: writes(sim), record: recordOf(sim, "a"), outcome }, { writes: [], record, outcome: true });
   expect(sim.scheduler.now()).toBe(0);
 });

@@ -12,7 +12,7 @@ const out = join(root, "dist", "host");
 const content = join(out, "content");
 const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
 
-// The first statement of what Node.js runs. That file has old syntax only, so an older Node.js comes as far as this.
+// What Node.js runs first. That file has old syntax only, so an older Node.js comes as far as this.
 const nodeCheck = `if(+process.versions.node.split(".")[0]<18){console.log(JSON.stringify({type:"result",ok:false,warnings:[],view:null,error:{code:"host_not_ready",message:"Node.js 18 or newer is needed on the host, found "+process.versions.node+".",hint:"Install Node.js 18 or newer on the host, then run the same command again.",retryable:true}}));process.exit(1)}`;
 
 rmSync(out, { recursive: true, force: true });
@@ -32,13 +32,8 @@ const bundle = (from, to, more) =>
     logLevel: "warning",
     ...more,
   });
-await bundle("provider/host/compile-cache.ts", "vgpu-host.cjs", { target: "node8", banner: { js: nodeCheck } });
-// A function that the starter calls: wrapping the text there would copy it at each start.
-await bundle("provider/host/main.ts", "program.cjs", {
-  charset: "ascii",
-  banner: { js: "(function (exports, require, module, __filename, __dirname) {" },
-  footer: { js: "})" },
-});
+await bundle("provider/host/main.ts", "program.cjs", { charset: "ascii" });
+writeFileSync(join(content, "vgpu-host.cjs"), `${nodeCheck}\nrequire("./program.cjs");\n`);
 for (const launcher of ["vgpu-host", "vgpu-reconcile"]) {
   copyFileSync(join(root, "provider/host/launchers", launcher), join(content, launcher));
   chmodSync(join(content, launcher), 0o755);

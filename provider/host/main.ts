@@ -78,12 +78,8 @@ async function storeFor(request: Request): Promise<Identity | undefined> {
   return identity;
 }
 
-/** The verb that was run, for whoever keeps the compiled code of this program. */
-export let ran = "none";
-
 /** Runs one request and says how it ended. */
 async function answer(request: Request, voice: Omit<Reporter, "warn">): Promise<Result> {
-  ran = request.verb;
   const warnings = new Set<string>();
   let host: HostContext | undefined;
   try {

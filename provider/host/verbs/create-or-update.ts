@@ -15,7 +15,6 @@ import { type Leftovers, leftoversOf, viewOf } from "../instance/view";
 import { instanceLock, take, under } from "../store/locks";
 import { ownRecord, saveRecord, strictRecords } from "../store/records";
 import type { Held } from "../system/system";
-import { rememberingAbsence } from "../vmm/absent-unit";
 import { requireQemu } from "../vmm/boot";
 import { prepareDisk } from "../vmm/disk";
 import { forgetStarts } from "../vmm/restart-policy";
@@ -32,12 +31,7 @@ export async function createOrUpdate(host: HostContext, asker: CreateRequest): P
 }
 
 /** The same for a caller that has the instance's lock. */
-export async function createOrUpdateLocked(
-  asked: HostContext,
-  asker: CreateRequest,
-  lock: Held,
-): Promise<InstanceView> {
-  const host = rememberingAbsence(asked, asker.instance);
+export async function createOrUpdateLocked(host: HostContext, asker: CreateRequest, lock: Held): Promise<InstanceView> {
   const there = await ownRecord(host.files, asker.instance);
   if (there) requireThisMachine(host, there);
   const admission = admit(asker, there);

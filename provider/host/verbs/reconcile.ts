@@ -17,7 +17,6 @@ import { rollBack } from "../instance/rollback";
 import { instanceLock } from "../store/locks";
 import { type Found, findRecord, findRecords, saveRecord, tidyFolder, untidyNames } from "../store/records";
 import { type Held, textOf } from "../system/system";
-import { rememberingAbsence } from "../vmm/absent-unit";
 import { requireQemu } from "../vmm/boot";
 import { incomingFor, removeIncoming, removeUnusedBases } from "../vmm/disk";
 import { isRecent, ownLiveness } from "../vmm/liveness";
@@ -41,8 +40,8 @@ export async function reconcileHost(asked: HostContext): Promise<Report> {
   for (const found of records) {
     if (await needsNoWork(host, found)) continue;
     settled.add(found.id);
-    await withInstance(host, found.id, note, async (mine, record) => {
-      if (vendorDone || record.claim?.framework === "mdev") await releaseIfDead(mine, record, note);
+    await withInstance(host, found.id, note, async (record) => {
+      if (vendorDone || record.claim?.framework === "mdev") await releaseIfDead(host, record, note);
     });
   }
   await sweepMdevs(host, records, note);
@@ -52,7 +51,7 @@ export async function reconcileHost(asked: HostContext): Promise<Report> {
   for (const { id, ...found } of records) {
     if (found.kind !== "record" || !isToRun(found.record)) continue;
     if (found.record.claim && !settled.has(id)) continue;
-    await withInstance(host, id, note, (mine, record, lock) => startIfDue(mine, record, { lock, note, cards }));
+    await withInstance(host, id, note, (record, lock) => startIfDue(host, record, { lock, note, cards }));
   }
   return { findings, vendorDone };
 }
@@ -98,7 +97,7 @@ async function withInstance(
   host: HostContext,
   id: string,
   note: Note,
-  work: (host: HostContext, record: InstanceRecord, lock: Held) => Promise<void>,
+  work: (record: InstanceRecord, lock: Held) => Promise<void>,
 ): Promise<void> {
   const lock = await host.locks.take(instanceLock(id), { verb: host.verb, instance: id }, 0);
   if (!lock) return;
@@ -113,7 +112,7 @@ async function withInstance(
         "waiting",
         `its record was made on machine ${found.record.machineId}; this is machine ${host.machineId}`,
       );
-    else await work(rememberingAbsence(host, id), found.record, lock);
+    else await work(found.record, lock);
   } catch (error) {
     note(id, "pending", textOf(error));
   } finally {

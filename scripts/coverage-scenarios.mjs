@@ -1,4 +1,4 @@
-// `npm run coverage:scenarios`: which scenarios of docs/scenarios.txt a passed test covers, by the ids its name begins with.
+// `npm run coverage:scenarios`: which scenarios of docs/internals/scenarios.txt a passed test covers, by the ids its name begins with.
 // Arguments: results of the test runner as JSON; without any, those of the last whole `npm test`, which is run when there are none.
 // Ends with 1 when a required one is missing.
 import { spawnSync } from "node:child_process";
@@ -10,7 +10,7 @@ const last = join(root, "build", "test-results.json");
 const files = process.argv.length > 2 ? process.argv.slice(2) : [last];
 if (files[0] === last && !existsSync(last)) spawnSync("sh", [join(root, "scripts", "test.sh")], { stdio: "inherit" });
 
-const lines = readFileSync(join(root, "docs", "scenarios.txt"), "utf8").split("\n");
+const lines = readFileSync(join(root, "docs", "internals", "scenarios.txt"), "utf8").split("\n");
 const required = new Set(
   lines
     .find((line) => line.startsWith("required:"))
@@ -60,7 +60,8 @@ for (const group of groups) {
   for (const one of missing) console.log(`   missing ${one.id} ${one.title}${whyNot(one)}`);
 }
 const unknown = [...passed].filter((id) => !scenarios.some((one) => one.id === id));
-if (unknown.length > 0) console.log(`ids that docs/scenarios.txt does not know: ${unknown.sort().join(", ")}`);
+if (unknown.length > 0)
+  console.log(`ids that docs/internals/scenarios.txt does not know: ${unknown.sort().join(", ")}`);
 
 const lacking = scenarios.filter((one) => isRequired(one) && !isCovered(one));
 const covered = scenarios.filter(isCovered);

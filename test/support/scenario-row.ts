@@ -1,6 +1,6 @@
 import { expect, TestRunner } from "vitest";
 
-/** The columns that a scenario's row has after "given" and "when"; docs/scenarios.txt says which of them have something to say. */
+/** The columns that a scenario's row has after "given" and "when"; docs/internals/scenarios.txt says which of them have something to say. */
 export interface Row<Text> {
   /** Device writes in order, as `vf value result`. */
   readonly writes?: readonly unknown[];

@@ -7,7 +7,7 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 use_node || give_up "no Node $node_major" "run: sh scripts/setup.sh"
 cd "$root"
 
-key=$(find provider docs README.md package.json package-lock.json tsconfig.json tsconfig.build.json scripts/bundle-host.mjs \
+key=$(find provider docs README.md CHANGELOG.md SECURITY.md LICENSE package.json package-lock.json tsconfig.json tsconfig.build.json scripts/bundle-host.mjs \
   scripts/setup/build.sh scripts/setup/package.sh scripts/setup/consumer.mjs -type f 2>/dev/null |
   LC_ALL=C sort | xargs sha256sum | sha256sum | cut -c 1-64)
 version=$(node -p 'require("./package.json").version')
@@ -20,7 +20,7 @@ rm -f "$build/package.key"
 
 sh scripts/setup/build.sh
 npm pack --silent --pack-destination "$build" || give_up "npm pack failed"
-unwanted=$(tar -tzf "$tarball" | grep -v -E '^package/(package\.json|README\.md|LICENSE|dist/.*|docs/.*)$' || true)
+unwanted=$(tar -tzf "$tarball" | grep -v -E '^package/(package\.json|README\.md|LICENSE|CHANGELOG\.md|SECURITY\.md|dist/.*|docs/[^/]*\.md)$' || true)
 [ -z "$unwanted" ] || give_up "the package would hold what does not belong into it: $unwanted" "see \"files\" in package.json"
 
 rm -rf "$build/consumer.new"

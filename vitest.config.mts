@@ -8,6 +8,9 @@ const heavy = [
   "test/**/engine.test.ts",
 ];
 
+/** Tests of the provider's SSH against a real server: not heavy, but not in one process either. */
+const ssh = "test/integration/ssh/**/*.test.ts";
+
 export default defineConfig({
   test: {
     pool: "forks",
@@ -19,7 +22,17 @@ export default defineConfig({
         test: {
           name: "light",
           include: ["test/**/*.test.ts"],
-          exclude: [...heavy, "**/node_modules/**"],
+          exclude: [...heavy, ssh, "**/node_modules/**"],
+          testTimeout: 20_000,
+          hookTimeout: 20_000,
+          sequence: { groupOrder: 0 },
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: "ssh",
+          include: [ssh],
           testTimeout: 20_000,
           hookTimeout: 20_000,
           sequence: { groupOrder: 0 },

@@ -1,0 +1,21 @@
+// `npm run docs`: writes the pages that are generated from the code. With `--check` it writes nothing and ends with 1 if a page is
+// out of date or a link of the docs leads nowhere.
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { brokenLinks } from "./docs-links.mjs";
+import { errorsPage } from "./errors-doc.mjs";
+
+/** Every generated page and what makes it. */
+const PAGES = { "docs/errors.md": errorsPage };
+
+const root = join(import.meta.dirname, "..");
+const problems = [];
+for (const [file, page] of Object.entries(PAGES)) {
+  const path = join(root, file);
+  const text = page(root);
+  if (!process.argv.includes("--check")) writeFileSync(path, text);
+  else if (readFileSync(path, "utf8") !== text) problems.push(`${file} is out of date; run: npm run docs`);
+}
+problems.push(...brokenLinks(root));
+for (const problem of problems) console.error(problem);
+process.exitCode = problems.length > 0 ? 1 : 0;

@@ -4,6 +4,7 @@ set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 . "$root/scripts/places.sh"
 
+need_root "npm run demo"
 sh "$root/scripts/setup.sh"
 use_node
 exec node "$root/scripts/demo/main.mjs"

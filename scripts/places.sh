@@ -63,3 +63,21 @@ pulumi_on_path() {
   [ "$(printf '%s\n' "$pulumi_version" "${version%%-*}" | sort -V | head -n 1)" = "$pulumi_version" ] || return 1
   dirname "$(readlink -f "$found")"
 }
+
+is_root() { [ "$(id -u)" = 0 ]; }
+
+# The same command as root, with the PATH of this shell: sudo has one of its own, on which node may not be.
+as_root() { echo "sudo env \"PATH=\$PATH\" $*"; }
+
+# Ends at once for anybody but root:  need_root "npm run demo"
+need_root() {
+  is_root && return 0
+  {
+    echo "$1 needs root: it starts a simulated GPU host in namespaces and mounts of its own. Run:"
+    echo
+    echo "    $(as_root "$1")"
+    echo
+    echo "Without root: npm run unit (tests in one process), npm test (tests that need no root), npm run build."
+  } >&2
+  exit 1
+}

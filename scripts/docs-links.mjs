@@ -4,7 +4,7 @@ import { existsSync, globSync, readFileSync } from "node:fs";
 import { dirname, join, normalize } from "node:path";
 
 /** Pages that are read in a checkout only. */
-const IN_CHECKOUT = ["CONTRIBUTING.md", "scripts/README.md", "examples/*/README.md"];
+const IN_CHECKOUT = ["CONTRIBUTING.md", "docs/internals/*.md", "scripts/README.md", "examples/*/README.md"];
 
 /** The anchor that a heading gets on GitHub and npm. */
 const anchorOf = (heading) =>

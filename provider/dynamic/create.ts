@@ -8,6 +8,7 @@ import { type FullInputs, withDefaults } from "./inputs";
 import { logOf } from "./log";
 import { observed, plain, unanswered } from "./outputs";
 import { pulumiId } from "./pulumi-id";
+import { withAlias } from "./renamed";
 import { resolveConnection } from "./resolve-connection";
 import { settings } from "./settings";
 import { toSpec } from "./to-spec";
@@ -50,7 +51,8 @@ export async function createInstance(values: Record<string, unknown>): Promise<{
 }
 
 function failed(result: Extract<Result, { ok: false }>, id: string, inputs: FullInputs, incarnation: string): unknown {
-  const { error, view } = result;
+  const { view } = result;
+  const error = withAlias(result.error, inputs.owner);
   if (!view) return error;
   // What belongs to somebody else, or to another state, must not come into this one by a failure.
   const refused = error.code === "owned_by_other" || error.code === "already_exists";

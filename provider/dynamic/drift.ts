@@ -1,5 +1,6 @@
 import type { Spec } from "../protocol/spec";
 import type { Observed } from "./outputs";
+import { formerUrn } from "./renamed";
 
 /** How what was last observed differs from what the inputs want; sentences for the user. Empty when it does not. */
 export function driftOf(state: Partial<Observed>, wanted: Spec | undefined, owner: unknown): string[] {
@@ -13,7 +14,12 @@ export function driftOf(state: Partial<Observed>, wanted: Spec | undefined, owne
     found.push(`its virtual function ${state.vfAddress} has type ${state.typeId}, claimed is ${state.claimedTypeId}`);
   }
   if (state.ownerId && typeof owner === "string" && state.ownerId !== owner) {
-    found.push("the host names another owner");
+    const former = formerUrn(state.ownerId, owner);
+    found.push(
+      former === undefined
+        ? `the host names another owner: ${state.ownerId}`
+        : `its name in the program has changed, and the host still has the former one: ${former}`,
+    );
   }
   if (state.appliedSpec !== undefined && wanted) {
     const differing = differences(state.appliedSpec, wanted);

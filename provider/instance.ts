@@ -1,6 +1,8 @@
 import * as pulumi from "@pulumi/pulumi";
+import { ownerOf } from "./owner";
 import type { RestartPolicy } from "./protocol/spec";
 import type { State } from "./protocol/view";
+import { withSecrets } from "./secrets";
 import { stub } from "./stub";
 
 /** How to reach one server by SSH. The names are those of `@pulumi/command`. */
@@ -195,45 +197,21 @@ export class VgpuInstance extends pulumi.dynamic.Resource {
    * @param opts - Pulumi's options. A replacement always deletes first: the device cannot be had twice.
    */
   constructor(name: string, args: VgpuInstanceArgs, opts?: pulumi.CustomResourceOptions) {
-    const owner = pulumi.interpolate`${pulumi.getOrganization()}/${pulumi.createUrn(name, TYPE, opts?.parent)}`;
     const unset = Object.fromEntries(OUTPUTS.map((output) => [output, undefined]));
     super(
       stub,
       name,
-      { ...unset, ...args, name: args.name ?? name, connection: withSecrets(args.connection), owner },
+      {
+        ...unset,
+        ...args,
+        name: args.name ?? name,
+        connection: withSecrets(args.connection),
+        owner: ownerOf(name, TYPE, opts?.parent),
+      },
       // What a secret is stays one even where the program did not say so.
       pulumi.mergeOptions({ additionalSecretOutputs: ["connection"] }, { ...opts, deleteBeforeReplace: true }),
       "vgpu",
       "VgpuInstance",
     );
   }
-}
-
-const SECRETS = ["privateKey", "privateKeyPassword", "password"];
-
-/** The connection with its credentials marked as secrets, so that no state holds them in plain. */
-function withSecrets(connection: pulumi.Input<ConnectionArgs> | undefined): pulumi.Input<object> | undefined {
-  if (connection === undefined) return undefined;
-  // What is inside an output, or has another form than it should, can only be marked as a whole.
-  if (!isPlain(connection)) return pulumi.secret(connection);
-  const { proxy, ...own } = connection;
-  if (proxy === undefined) return marked(own);
-  if (Array.isArray(proxy))
-    return { ...marked(own), proxy: proxy.map((hop) => (isPlain(hop) ? marked(hop) : pulumi.secret(hop))) };
-  return { ...marked(own), proxy: isPlain(proxy) ? marked(proxy) : pulumi.secret(proxy) };
-}
-
-function isPlain<T extends object>(value: pulumi.Input<T>): value is T {
-  return (
-    typeof value === "object" && Object.getPrototypeOf(value) === Object.prototype && !pulumi.Output.isInstance(value)
-  );
-}
-
-function marked(values: object): object {
-  return Object.fromEntries(
-    Object.entries(values).map(([key, value]) => [
-      key,
-      SECRETS.includes(key) && value !== undefined ? pulumi.secret(value) : value,
-    ]),
-  );
 }

@@ -1,5 +1,3 @@
-import * as z from "zod/mini";
-
 interface ErrorKind {
   /** Whether repeating the same call, with nothing changed by hand, may succeed. */
   readonly retryable: boolean;
@@ -164,19 +162,7 @@ export interface ErrorShape {
 
 const known = new Set(Object.keys(ERRORS));
 
-export const errorShape: z.ZodMiniType<ErrorShape> = z.lazy(() =>
-  z.object({
-    code: z.pipe(
-      z.string(),
-      z.transform((code: string) => (known.has(code) ? (code as ErrorCode) : "internal")),
-    ),
-    message: z.string(),
-    hint: z.string(),
-    retryable: z.boolean(),
-    details: z.optional(z.record(z.string(), z.unknown())),
-    cause: z.optional(errorShape),
-  }),
-);
+export const isErrorCode = (code: string): code is ErrorCode => known.has(code);
 
 const MARKER = "pulumi-vgpu/error";
 

@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { errorShape } from "./errors";
+import { errorShape } from "./error-shape";
 import { incarnation, instanceId, pciAddress } from "./names";
 import { spec } from "./spec";
 

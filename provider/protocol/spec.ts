@@ -1,5 +1,6 @@
 import * as z from "zod/mini";
 import { pciAddress, plainText } from "./names";
+import { RESTART_POLICIES, type RestartPolicy } from "./values";
 
 /** Where a disk comes from, as the host sees it. */
 export const imageSource = z.discriminatedUnion("kind", [
@@ -12,8 +13,8 @@ export const imageSource = z.discriminatedUnion("kind", [
 ]);
 export type ImageSource = z.infer<typeof imageSource>;
 
-export const restartPolicy = z.enum(["Never", "OnFailure", "Always"]);
-export type RestartPolicy = z.infer<typeof restartPolicy>;
+export const restartPolicy = z.enum(RESTART_POLICIES);
+export type { RestartPolicy };
 
 /**
  * What a VM shall be: the part of an instance's inputs that the host acts on, in the host's units.

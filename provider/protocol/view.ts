@@ -1,10 +1,10 @@
 import * as z from "zod/mini";
-import { errorShape } from "./errors";
+import { errorShape } from "./error-shape";
 import { spec } from "./spec";
+import { STATES, type State } from "./values";
 
-export const state = z.enum(["creating", "running", "stopping", "stopped", "deleting", "retained", "lost"]);
-/** `lost`: no record, but something of the instance is left on the host. */
-export type State = z.infer<typeof state>;
+export const state = z.enum(STATES);
+export type { State };
 
 /** What is true of one instance now. Unset texts are `""`, unset numbers 0. */
 export const instanceView = z.object({

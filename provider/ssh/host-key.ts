@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { ACCEPT_ANY } from "./accept-any";
 import { entriesFor, type KnownHost, parseKnownHosts } from "./known-hosts";
 
 /** What makes a server's key acceptable. */
@@ -8,8 +9,7 @@ export type HostKeyPolicy =
   | { readonly kind: "known-hosts"; readonly text: string; readonly source: string }
   | { readonly kind: "any" };
 
-/** The value of `connection.hostKey` that switches the check off. */
-export const ACCEPT_ANY = "insecure-accept-any";
+export { ACCEPT_ANY };
 
 const KEY_TYPE = /^(ssh-(ed25519|rsa|dss)|ecdsa-sha2-nistp(256|384|521))$/;
 

@@ -23,7 +23,8 @@ export async function checkInputs(values: Record<string, unknown>): Promise<Chec
   };
   if (failures.length > 0) return { inputs: values, failures };
   const file = imageFile(own.image);
-  if (file === undefined) return { inputs, failures };
+  // A hash that is there already is the old one, by the option ignoreChanges: the program never gives any.
+  if (file === undefined || own.imageSha256 !== undefined) return { inputs, failures };
   try {
     return { inputs: { ...inputs, imageSha256: await hashOf(file) }, failures };
   } catch (error) {

@@ -364,10 +364,13 @@ requires(
       deleteFirst: true,
     });
     rmSync(image);
-    const { failures } = await provider.check({ ...withImage });
+    const { imageSha256: known, ...asWritten } = withImage;
+    const { failures } = await provider.check(asWritten);
     expect(failures).toEqual([
       { property: "", reason: expect.stringMatching(/^image\.file: expected a file on this machine: there is none/) },
     ]);
+    // Only the option ignoreChanges puts the old hash among the inputs: then the file is not looked at.
+    expect((await provider.check(withImage)).inputs.imageSha256).toBe(known);
   });
 
   it("R-15 works with a state of an older release that lacks newer parts", async () => {

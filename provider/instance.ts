@@ -1,7 +1,8 @@
 import * as pulumi from "@pulumi/pulumi";
+import { canGuard, guard, guardStack, TYPE } from "./guard";
+import { applyOptions } from "./options";
 import { ownerOf } from "./owner";
-import type { RestartPolicy } from "./protocol/spec";
-import type { State } from "./protocol/view";
+import type { Duration, Memory, RestartPolicy, State } from "./protocol/values";
 import { withSecrets } from "./secrets";
 import { stub } from "./stub";
 
@@ -45,14 +46,36 @@ export interface ConnectionArgs extends Omit<JumpHostArgs, "host"> {
   proxy?: pulumi.Input<pulumi.Input<JumpHostArgs> | pulumi.Input<JumpHostArgs>[]> | undefined;
 }
 
-/** Where the VM's disk comes from. */
-export type ImageArgs =
-  /** A file on the operator's machine; it is uploaded once per host and content. */
-  | { file: pulumi.Input<string> }
-  /** A file on the GPU host, by absolute path. */
-  | { hostPath: pulumi.Input<string> }
-  /** A file that the host downloads and checks against its SHA-256 (64 lower-case hexadecimal digits). */
-  | { url: pulumi.Input<string>; sha256: pulumi.Input<string> };
+/** Where the VM's disk comes from: exactly one place. */
+export type ImageArgs = ImageFile | ImageOnHost | ImageByUrl;
+
+/** A file on the operator's machine; it is uploaded once per host and content. */
+export interface ImageFile {
+  /** Path on the operator's machine. */
+  file: pulumi.Input<string>;
+  hostPath?: never;
+  url?: never;
+  sha256?: never;
+}
+
+/** A file on the GPU host. */
+export interface ImageOnHost {
+  /** Absolute path on the host. */
+  hostPath: pulumi.Input<string>;
+  file?: never;
+  url?: never;
+  sha256?: never;
+}
+
+/** A file that the host downloads and checks. */
+export interface ImageByUrl {
+  /** http or https. */
+  url: pulumi.Input<string>;
+  /** SHA-256 of the content: 64 lower-case hexadecimal digits. */
+  sha256: pulumi.Input<string>;
+  file?: never;
+  hostPath?: never;
+}
 
 /** What a {@link VgpuInstance} is made of. */
 export interface VgpuInstanceArgs {
@@ -87,7 +110,7 @@ export interface VgpuInstanceArgs {
   /** Virtual CPUs, 1 to 1024. Changing it restarts the VM. */
   vcpus: pulumi.Input<number>;
   /** Memory, binary: `"32GiB"`, `"32Gi"`, `"512MiB"`. Changing it restarts the VM. */
-  memory: pulumi.Input<string>;
+  memory: pulumi.Input<Memory>;
   /** The disk. Default: none. Changing it, or the content of a local file, replaces the VM. */
   image?: pulumi.Input<ImageArgs> | undefined;
   /** Desired power state. Default true. A VM that is stopped holds no vGPU. Changing it starts or stops the VM. */
@@ -101,7 +124,7 @@ export interface VgpuInstanceArgs {
    * Time that the guest gets to power down before it is ended: `"0s"` to `"10m"`. Default `"60s"`. Changing it does not
    * touch the VM.
    */
-  shutdownTimeout?: pulumi.Input<string> | undefined;
+  shutdownTimeout?: pulumi.Input<Duration> | undefined;
   /**
    * Take over an instance of this id that another owner, or another copy of this stack, made. Default false. Used when the
    * resource is made; changing it later does nothing.
@@ -109,8 +132,6 @@ export interface VgpuInstanceArgs {
   adopt?: pulumi.Input<boolean> | undefined;
 }
 
-/** Permanent: the resource's type in every state. */
-const TYPE = "pulumi-nodejs:dynamic/vgpu:VgpuInstance";
 /** What is an output without always being an input; Pulumi only resolves properties that are named when it is made. */
 const OUTPUTS = [
   "gpu",
@@ -150,10 +171,10 @@ export class VgpuInstance extends pulumi.dynamic.Resource {
   declare readonly profile: pulumi.Output<string>;
   declare readonly gpu: pulumi.Output<string | undefined>;
   declare readonly vcpus: pulumi.Output<number>;
-  declare readonly memory: pulumi.Output<string>;
+  declare readonly memory: pulumi.Output<Memory>;
   declare readonly running: pulumi.Output<boolean>;
   declare readonly restartPolicy: pulumi.Output<RestartPolicy>;
-  declare readonly shutdownTimeout: pulumi.Output<string>;
+  declare readonly shutdownTimeout: pulumi.Output<Duration>;
   /** Id of the instance on the host. */
   declare readonly instanceId: pulumi.Output<string>;
   /** Who owns the instance: `<organisation>/<URN>`. */
@@ -194,9 +215,15 @@ export class VgpuInstance extends pulumi.dynamic.Resource {
   /**
    * @param name - Name of the resource, and of the instance unless `args.name` says otherwise.
    * @param args - What the VM shall be.
-   * @param opts - Pulumi's options. A replacement always deletes first: the device cannot be had twice.
+   * @param opts - Pulumi's options; docs/options.md says what each does. A replacement always deletes first: the device cannot be had
+   *   twice.
+   * @throws RunError when an option is refused.
    */
   constructor(name: string, args: VgpuInstanceArgs, opts?: pulumi.CustomResourceOptions) {
+    const { options, warnings } = applyOptions(name, opts);
+    for (const warning of warnings) pulumi.log.warn(warning);
+    const guarded = canGuard();
+    const owner = ownerOf(name, TYPE, options.parent);
     const unset = Object.fromEntries(OUTPUTS.map((output) => [output, undefined]));
     super(
       stub,
@@ -206,10 +233,10 @@ export class VgpuInstance extends pulumi.dynamic.Resource {
         ...args,
         name: args.name ?? name,
         connection: withSecrets(args.connection),
-        owner: ownerOf(name, TYPE, opts?.parent),
+        // Pulumi registers a resource when all of its inputs are there.
+        owner: guarded ? guardStack().then(() => owner) : owner,
       },
-      // What a secret is stays one even where the program did not say so.
-      pulumi.mergeOptions({ additionalSecretOutputs: ["connection"] }, { ...opts, deleteBeforeReplace: true }),
+      guarded ? { ...options, transforms: [...(options.transforms ?? []), guard(options.aliases)] } : options,
       "vgpu",
       "VgpuInstance",
     );

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import * as pulumi from "@pulumi/pulumi";
-import { VgpuInstance } from "pulumi-vgpu";
+import { type Memory, VgpuInstance } from "pulumi-vgpu";
 
 const config = new pulumi.Config();
 const keyFile = config.get("privateKeyFile");
@@ -17,7 +17,7 @@ const trainer = new VgpuInstance("trainer-1", {
   },
   profile: config.require("profile"),
   vcpus: config.requireNumber("vcpus"),
-  memory: config.require("memory"),
+  memory: config.require<Memory>("memory"),
   image: image ? { file: image } : undefined,
   shutdownTimeout: "30s",
 });

@@ -4,9 +4,10 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { brokenLinks } from "./docs-links.mjs";
 import { errorsPage } from "./errors-doc.mjs";
+import { optionsPage } from "./options-doc.mjs";
 
 /** Every generated page and what makes it. */
-const PAGES = { "docs/errors.md": errorsPage };
+const PAGES = { "docs/errors.md": errorsPage, "docs/options.md": optionsPage };
 
 const root = join(import.meta.dirname, "..");
 const problems = [];

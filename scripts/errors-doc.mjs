@@ -1,19 +1,9 @@
 // The page of errors, made from the table that both programs use.
-import { join } from "node:path";
-import { buildSync } from "esbuild";
+import { evaluate } from "./evaluate.mjs";
 
 export function errorsPage(root) {
-  const { outputFiles } = buildSync({
-    entryPoints: [join(root, "provider/protocol/errors.ts")],
-    bundle: true,
-    write: false,
-    format: "cjs",
-    platform: "node",
-  });
-  const module = { exports: {} };
-  new Function("module", "exports", "require", outputFiles[0].text)(module, module.exports, () => ({}));
-
-  const rows = Object.entries(module.exports.ERRORS).map(
+  const { ERRORS } = evaluate(root, "provider/protocol/errors.ts");
+  const rows = Object.entries(ERRORS).map(
     ([code, { when, hint, retryable }]) => `| \`${code}\` | ${when} | ${hint} | ${retryable ? "yes" : "no"} |`,
   );
   return `# Errors

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { qualifiedType } from "../../provider/owner";
+import { qualifiedType } from "../../../provider/owner";
 
 const TYPE = "pulumi-nodejs:dynamic/vgpu:VgpuInstance";
 

@@ -1,6 +1,6 @@
 import type * as pulumi from "@pulumi/pulumi";
 import { describe, expect, test } from "vitest";
-import { applyOptions, OPTIONS, type OptionName } from "../../provider/options";
+import { applyOptions, OPTIONS, type OptionName } from "../../../provider/options";
 
 const of = (verdict: string) =>
   (Object.keys(OPTIONS) as OptionName[]).filter((name) => OPTIONS[name].verdict === verdict);

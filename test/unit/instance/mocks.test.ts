@@ -1,6 +1,6 @@
 import * as pulumi from "@pulumi/pulumi";
 import { beforeEach, expect, test } from "vitest";
-import { VgpuInstance } from "../../provider";
+import { VgpuInstance } from "../../../provider";
 
 // What a user's unit tests do: no engine, no host.
 const made: pulumi.runtime.MockResourceArgs[] = [];

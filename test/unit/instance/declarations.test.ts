@@ -4,8 +4,8 @@ import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, expect, test } from "vitest";
-import { requires } from "../support/requirements";
-import { prepared } from "../support/setup-info";
+import { requires } from "../../support/requirements";
+import { prepared } from "../../support/setup-info";
 
 // What a user's editor and compiler see of the packed package. Each line behind @ts-expect-error must not compile.
 const PROGRAM = `

@@ -69,6 +69,7 @@ export async function openNode(
   const probe = request.readOnly && node === "group";
   refuseIfTaken(vf);
   if (!probe) {
+    if (vf.leaving) throw new DriverError("ENODEV", "the device is being removed");
     if (!vf.bound) throw new DriverError("ENODEV", "vfio_pci_core_device not found");
     if (vf.typeId === 0) throw new DriverError("ENODEV", "current_vgpu_type of VF not configured");
     if (!(await pluginGone(clock, vf))) {

@@ -91,11 +91,49 @@ test("a removal waits for the last close, and ends a plugin that lingers", async
   const removal = remove(1);
   await clock.advance(10_000);
   expect(hardware.mdevs?.byUuid.size).toBe(1);
+  expect(await left(1148)).toBe("0");
   hardware.close(handle);
   await clock.advance(100);
   expect(await removal).toBe("ok");
   expect(hardware.log.writes.map(({ vf, result }) => [vf, result]).at(-1)).toEqual([VF, "ok"]);
 });
+
+test.each(["group", "cdev"] as const)(
+  "removed while its %s node is open, only its folder in the carrier stays",
+  async (by) => {
+    await create(1);
+    const { iommuGroup = 0, vfioDevice = 0 } = hardware.deviceAt(uuid(1)) ?? {};
+    const nodes = { group: `/dev/vfio/${iommuGroup}`, cdev: `/dev/vfio/devices/vfio${vfioDevice}` };
+    const home = `/sys/bus/pci/devices/${VF}/${uuid(1)}`;
+    const shown = () =>
+      [
+        mdevPath(1),
+        `${mdevPath(1)}/remove`,
+        `${TYPES}/nvidia-1148/devices/${uuid(1)}`,
+        nodes.cdev,
+        nodes.group,
+        home,
+      ].map((path) => hardware.find(path) !== undefined);
+    const entries = () => {
+      const node = hardware.find(home);
+      return node?.kind === "folder" ? node.list() : [];
+    };
+    expect([shown(), entries()]).toEqual([
+      [true, true, true, true, true, true],
+      ["mdev_type", "iommu_group", "driver", "remove", "vfio-dev"],
+    ]);
+    const handle = await hardware.open(nodes[by], { pid: 1, readOnly: false });
+    const removal = remove(1);
+    await clock.advance(100);
+    expect([shown(), entries()]).toEqual([[false, false, false, false, true, true], ["iommu_group"]]);
+    expect([await remove(1), await create(1), await create(2)]).toEqual(["ENOENT", "EEXIST", "EIO"]);
+    expect(await outcome(hardware.open(nodes.group, { pid: 2, readOnly: true }))).toBe("EBUSY");
+    hardware.close(handle);
+    expect(await outcome(hardware.open(nodes.group, { pid: 2, readOnly: false }))).toBe("ENODEV");
+    await clock.advance(100);
+    expect([await removal, shown()]).toEqual(["ok", [false, false, false, false, false, false]]);
+  },
+);
 
 test("a boot takes all of them, and whatever waits in the driver", async () => {
   await create(1);

@@ -71,17 +71,22 @@ export class Mdevs {
   }
 
   /**
-   * A write to `remove`. The kernel waits for as long as the device is open; then the driver ends the vendor's process, however busy it
-   * is.
+   * A write to `remove`, in the order of the kernel: the file itself, `mdev_type` and the entry on the bus go first, then the driver is
+   * asked, and VFIO waits there for as long as the device is open. So long the folder under the carrier stays. Then the driver ends the
+   * vendor's process, however busy it is.
    */
   async remove(mdev: Mdev, written: string): Promise<void> {
     if (!/^[+]?[1-9]\d*\n?$/.test(written)) throw new DriverError("EINVAL", "nothing to do");
+    // The kernel removes the file once; a second writer that had it open already has nothing to do.
+    if (mdev.leaving) return;
     const { boot } = mdev;
+    mdev.leaving = true;
+    if (mdev.holders().length > 0) await this.changed();
     while (mdev.holders().length > 0) {
       await sleep(this.clock, CLOSE_POLL_MS);
       if (mdev.boot !== boot) throw new DriverError("EIO", "the host has gone");
     }
-    if (this.byUuid.get(mdev.address) !== mdev) throw new DriverError("ENODEV", "it is being removed");
+    if (this.byUuid.get(mdev.address) !== mdev) throw new DriverError("ENODEV", "its device has gone");
     endPlugin(mdev);
     this.forget(mdev);
     await this.changed();
@@ -126,15 +131,17 @@ export function carrierEntries(mdevs: Mdevs, carrier: Carrier, cdev: boolean): R
 }
 
 function devicesOf(mdevs: Mdevs, carrier: Carrier, typeId: number): Folder {
-  const there = mdevs.on(carrier).filter((mdev) => mdev.typeId === typeId);
+  const there = mdevs.on(carrier).filter((mdev) => mdev.typeId === typeId && !mdev.leaving);
   return folder(Object.fromEntries(there.map(({ address }) => [address, link(`../../../${address}`)])));
 }
 
 function mdevFolder(mdevs: Mdevs, mdev: Mdev, cdev: boolean): Folder {
   const name = `vfio${mdev.vfioDevice}`;
+  const group = link(`../../../../../kernel/iommu_groups/${mdev.iommuGroup}`);
+  if (mdev.leaving) return folder({ iommu_group: group });
   return folder({
     mdev_type: link(`../mdev_supported_types/nvidia-${mdev.typeId}`),
-    iommu_group: link(`../../../../../kernel/iommu_groups/${mdev.iommuGroup}`),
+    iommu_group: group,
     driver: link("../../../../../bus/mdev/drivers/nvidia-vgpu-vfio"),
     remove: {
       kind: "file",

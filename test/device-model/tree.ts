@@ -30,7 +30,7 @@ export function placeTree(hardware: Hardware, place: keyof typeof PLACES): Folde
     case "mdev":
       return links(
         `../../pci/devices/${DEVICES}`,
-        hardware.devices().map((one) => [one.address, homeOf(hardware, one.address)]),
+        onBus(hardware).map((uuid) => [uuid, homeOf(hardware, uuid)]),
       );
     case "mdevBus":
       return links(
@@ -43,6 +43,10 @@ export function placeTree(hardware: Hardware, place: keyof typeof PLACES): Folde
 /** Both folders of the mdev bus hold links into the folders of PCI devices. */
 const links = (way: string, list: readonly (readonly [name: string, home: string])[]): Folder =>
   folder(Object.fromEntries(list.map(([name, home]) => [name, link(`${way}/${home}`)])));
+
+/** Mdevs that the bus lists: one that is being removed is not among them any more, whoever has it open. */
+const onBus = ({ mdevs }: Hardware) =>
+  [...(mdevs?.byUuid.values() ?? [])].filter(({ leaving }) => !leaving).map(({ address }) => address);
 
 const homeOf = (hardware: Hardware, uuid: string) => `${hardware.mdevs?.byUuid.get(uuid)?.carrier.address}/${uuid}`;
 
@@ -63,6 +67,7 @@ export function find(hardware: Hardware, path: string): Node | undefined {
     const names = path.slice(prefix.length).split("/").filter(Boolean);
     if (place === "vfio" || names.length < 2 || names[0] === DEVICES) return walk(placeTree(hardware, place), names);
     const [first = "", ...rest] = names;
+    if (place === "mdev" && !onBus(hardware).includes(first)) return undefined;
     const home = place === "mdev" ? homeOf(hardware, first).split("/") : [first];
     return walk(placeTree(hardware, "pci"), [DEVICES, ...home, ...rest]);
   }
@@ -119,12 +124,14 @@ function frameworkEntries(hardware: Hardware, vf: VirtualFunction): Record<strin
 
 function vfioTree(hardware: Hardware): Folder {
   const usable = () => hardware.devices().filter((device) => device.bound);
+  // The node of the device goes with the first step of its removal, that of its group with the last.
+  const staying = () => usable().filter((device) => !device.leaving);
   const devices: Folder = {
     kind: "folder",
-    list: () => usable().map((vf) => `vfio${vf.vfioDevice}`),
+    list: () => staying().map((vf) => `vfio${vf.vfioDevice}`),
     get: (name) =>
       node(
-        usable().find((vf) => `vfio${vf.vfioDevice}` === name),
+        staying().find((vf) => `vfio${vf.vfioDevice}` === name),
         "cdev",
       ),
   };

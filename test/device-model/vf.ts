@@ -28,6 +28,8 @@ export class VfioDevice {
   readonly handles = new Set<Handle>();
   /** Bound to the driver, with its VFIO device; false after somebody has unbound it. */
   bound = true;
+  /** Somebody is removing it while it is open: the kernel shows only a remainder of it, and nobody can open it any more. */
+  leaving = false;
   /** Counts boots of the host: a call that waits in the driver does not outlive its own. */
   boot = 0;
   /** How long the plugin lingers here, in milliseconds, when it differs from the host's setting. */
@@ -55,6 +57,7 @@ export class VfioDevice {
     this.stopLingering?.();
     this.stopLingering = undefined;
     this.typeId = 0;
+    this.leaving = false;
     this.plugin = "none";
     this.handles.clear();
   }

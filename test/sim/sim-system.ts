@@ -1,3 +1,4 @@
+import { posix } from "node:path";
 import type { Settings } from "../../provider/host/context";
 import type {
   Attribute,
@@ -228,6 +229,7 @@ export class Sim {
   private listHardware(path: string): string[] {
     const node = this.hardware.find(path);
     if (node?.kind === "folder") return node.list();
+    if (node?.kind === "link") return this.listHardware(posix.join(posix.dirname(path), node.target));
     throw new DiskError("ENOENT", path);
   }
 

@@ -113,9 +113,14 @@ export async function takeVf(host: HostContext, held: DeviceName & { readonly in
     return await take(host, vfLock(vf), instance, host.settings.releaseWaitMs);
   } catch (cause) {
     // A child that hangs in the driver keeps the lock of its verb, which may long be gone.
-    const { writers } = await deviceOf(host, held).handles();
+    const device = deviceOf(host, held);
+    const { writers } = await device.handles();
+    const now = await device.now();
+    const left = now.kind === "type" && now.leaving !== undefined ? `its lock is taken, and ${now.leaving}` : undefined;
     const why =
-      writers.length > 0 ? `a write to it still hangs in the driver: ${writers.join(", ")}` : "its lock is taken";
+      writers.length > 0
+        ? `a write to it still hangs in the driver: ${writers.join(", ")}`
+        : (left ?? "its lock is taken");
     throw new VgpuError("device_busy", `${vf} of ${instance} cannot be worked on now: ${why}.`, { cause });
   }
 }

@@ -4,7 +4,7 @@ import type { HostContext } from "../context";
 import { type DeviceName, nameOf } from "../devices/device";
 import { claimedDevice } from "../devices/frameworks";
 import { mdevsByDevice } from "../devices/mdev/discovery";
-import { findMdev } from "../devices/mdev/find";
+import { findMdev, LEAVING } from "../devices/mdev/find";
 import { mdevMarks } from "../devices/mdev/marks";
 import { type Card, readType } from "../devices/vendor-vfio/discovery";
 import { markedVfs, readMark } from "../devices/vendor-vfio/marks";
@@ -118,17 +118,23 @@ async function reportForeignVfs(host: HostContext, cards: readonly Card[], note:
   }
 }
 
-/** Mdevs with an NVIDIA type that no record claims and that we did not make. */
+/**
+ * Mdevs with an NVIDIA type that no record claims and that we did not make, and those that somebody is removing from under their VM: they
+ * are of use to nobody any more and occupy their device.
+ */
 async function reportForeignMdevs(host: HostContext, note: Note): Promise<void> {
-  const claimed = new Set<string>();
+  const claimed = new Map<string, string>();
   for (const found of await findRecords(host.files))
-    if (found.kind !== "broken" && found.record.claim) claimed.add(found.record.claim.mdevUuid);
+    if (found.kind !== "broken" && found.record.claim) claimed.set(found.record.claim.mdevUuid, found.id);
   try {
-    for (const { uuid, device, typeId } of [...(await mdevsByDevice(host)).values()].flat()) {
-      if (typeId === 0 || claimed.has(uuid)) continue;
+    for (const { uuid, device, typeId, leaving } of [...(await mdevsByDevice(host)).values()].flat()) {
+      const [about, owner] = [`mdev ${uuid} on ${device}`, claimed.get(uuid)];
+      if (owner !== undefined && leaving) note(about, "waiting", `${LEAVING}; ${owner} claims it`);
+      if (owner !== undefined || (typeId === 0 && !leaving)) continue;
       // A mark that cannot be read was reported already.
       const mark = await mdevMarks.read(host, uuid).catch(() => "unreadable" as const);
-      if (!mark) note(`mdev ${uuid} on ${device}`, "foreign", `it has type ${typeId}, and was not made by us`);
+      const what = leaving ? `${LEAVING}; it was not made by us` : `it has type ${typeId}, and was not made by us`;
+      if (!mark) note(about, "foreign", what);
     }
   } catch (error) {
     note("mdevs", "waiting", textOf(error));

@@ -4,7 +4,12 @@ import type { Mark } from "./vendor-vfio/marks";
 
 /** What a device reads now. */
 export type TypeReading =
-  | { readonly kind: "type"; readonly typeId: number }
+  | {
+      readonly kind: "type";
+      readonly typeId: number;
+      /** Why it is neither usable any more nor given back yet: somebody is removing it, and somebody has it open. */
+      readonly leaving?: string;
+    }
   /** No such PCI device while others are listed. */
   | { readonly kind: "gone" }
   | { readonly kind: "unreadable"; readonly reason: string };

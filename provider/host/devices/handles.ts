@@ -15,15 +15,15 @@ export interface Handles {
 /** One device to look for in open files. */
 export interface ScanTarget {
   readonly name: string;
-  /** Its folder in sysfs, where its VFIO nodes are told. */
-  readonly folder: string;
+  /** Its folder in sysfs, where its VFIO nodes are told, by every path that may lead there. */
+  readonly folders: readonly string[];
   /** Files of the driver in which a write about it would hang. */
   readonly written: readonly string[];
 }
 
 export const scanTargetOf = (vf: string): ScanTarget => ({
   name: vf,
-  folder: `${PCI}/${vf}`,
+  folders: [`${PCI}/${vf}`],
   written: [typeFileOf(vf)],
 });
 
@@ -97,9 +97,9 @@ function keyOf({ kind, node, device, inode }: FileFacts): string {
 }
 
 /** Both kinds of VFIO node, and the files that are written. */
-async function targetsOf(host: HostContext, { folder, written }: ScanTarget): Promise<ScannedFile[]> {
+async function targetsOf(host: HostContext, { folders, written }: ScanTarget): Promise<ScannedFile[]> {
   const targets: ScannedFile[] = [];
-  for (const path of await vfioNodes(host, folder)) {
+  for (const path of await vfioNodes(host, folders)) {
     const facts = await factsIfThere(host, path);
     if (facts) targets.push({ path, role: "holder", facts });
   }
@@ -111,26 +111,29 @@ async function targetsOf(host: HostContext, { folder, written }: ScanTarget): Pr
 }
 
 /** `/dev/vfio/<group>`, and `/dev/vfio/devices/vfioN` where the kernel has per-device nodes. */
-async function vfioNodes(host: HostContext, folder: string): Promise<string[]> {
-  const nodes: string[] = [];
-  const group = await groupNode(host, folder);
-  if (group) nodes.push(group);
-  try {
-    for (const name of await host.files.list(`${folder}/vfio-dev`)) nodes.push(`/dev/vfio/devices/${name}`);
-  } catch (error) {
-    if (!isNotFound(error)) throw error;
+async function vfioNodes(host: HostContext, folders: readonly string[]): Promise<string[]> {
+  const nodes = await groupNodes(host, folders);
+  for (const folder of folders) {
+    try {
+      for (const name of await host.files.list(`${folder}/vfio-dev`)) nodes.push(`/dev/vfio/devices/${name}`);
+    } catch (error) {
+      if (!isNotFound(error)) throw error;
+    }
   }
-  return nodes;
+  return [...new Set(nodes)];
 }
 
-/** `/dev/vfio/<group>` of a device; undefined when it is in no IOMMU group. */
-async function groupNode(host: HostContext, folder: string): Promise<string | undefined> {
-  try {
-    return `/dev/vfio/${(await host.files.target(`${folder}/iommu_group`)).split("/").at(-1)}`;
-  } catch (error) {
-    if (isNotFound(error)) return undefined;
-    throw error;
+/** `/dev/vfio/<group>` of a device; none when it is in no IOMMU group. */
+async function groupNodes(host: HostContext, folders: readonly string[]): Promise<string[]> {
+  const nodes = new Set<string>();
+  for (const folder of folders) {
+    try {
+      nodes.add(`/dev/vfio/${(await host.files.target(`${folder}/iommu_group`)).split("/").at(-1)}`);
+    } catch (error) {
+      if (!isNotFound(error)) throw error;
+    }
   }
+  return [...nodes];
 }
 
 async function factsIfThere(host: HostContext, path: string): Promise<FileFacts | undefined> {
@@ -157,8 +160,8 @@ export async function inUse(host: HostContext, subject: ScanTarget): Promise<str
   const use = useOf(handles);
   if (use !== undefined) return use;
   try {
-    const group = await groupNode(host, subject.folder);
-    if (group && (await host.processes.groupBusy(group))) return `the kernel says that ${group} is in use`;
+    for (const group of await groupNodes(host, subject.folders))
+      if (await host.processes.groupBusy(group)) return `the kernel says that ${group} is in use`;
   } catch (error) {
     return `not shown to be unused: ${textOf(error)}`;
   }

@@ -77,7 +77,7 @@ export async function powerOff(host: HostContext, record: InstanceRecord): Promi
 export async function isDeviceChanged(host: HostContext, { id, claim, machineId }: InstanceRecord): Promise<boolean> {
   if (!claim || !isCurrent(host, claim, machineId)) return false;
   const now = await deviceOf(host, { instance: id, ...claimedDevice(claim) }).now();
-  return now.kind === "gone" || (now.kind === "type" && now.typeId !== claim.typeId);
+  return now.kind === "gone" || (now.kind === "type" && (now.typeId !== claim.typeId || now.leaving !== undefined));
 }
 
 async function withDevice(host: HostContext, record: InstanceRecord, made: OwnClaims): Promise<InstanceRecord> {
@@ -116,6 +116,7 @@ async function isAssigned(host: HostContext, record: InstanceRecord): Promise<bo
     const now = await device.now();
     const mark = await device.mark();
     const ours = mark?.instance === record.id && mark.typeId === claim.typeId;
-    return now.kind === "type" && now.typeId === claim.typeId && ours && isProfile(claim.profile, record.spec.profile);
+    const made = now.kind === "type" && now.typeId === claim.typeId && now.leaving === undefined;
+    return made && ours && isProfile(claim.profile, record.spec.profile);
   });
 }

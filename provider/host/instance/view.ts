@@ -70,7 +70,9 @@ async function observedType(host: HostContext, record: InstanceRecord): Promise<
       `The type of ${nameOf(device)} of ${record.id} cannot be read: ${now.reason}.`,
     );
   }
-  return now.kind === "type" ? now.typeId : 0;
+  if (now.kind === "gone") return 0;
+  if (now.leaving !== undefined) host.warn(`${nameOf(device)} of ${record.id}: ${now.leaving}.`);
+  return now.typeId;
 }
 
 /** What is left on the host of an instance that has no record. */

@@ -2,6 +2,7 @@ import { type CurrentClaim, currentClaims, type Standings } from "../claims/stan
 import type { HostContext } from "../context";
 import { frameworkOf } from "../devices/detect";
 import { scanHandles, useOf } from "../devices/handles";
+import { LEAVING } from "../devices/mdev/find";
 import { type Candidate, candidates, onIt, roomOn, type Standing } from "../devices/placement";
 import { framebufferMiB } from "../devices/profiles";
 import { type Card, offersOf, type VirtualFunction } from "../devices/vendor-vfio/discovery";
@@ -162,17 +163,20 @@ function fitsOn(card: Card, profile: string): number {
 }
 
 function statusOf(
-  { address, typeId }: VirtualFunction,
+  { address, typeId, mdevs = [] }: VirtualFunction,
   at: Standing | undefined,
   health: Standings["health"],
 ): Pick<FunctionReport, "status" | "who"> {
-  if (at?.claimedBy !== undefined) return { status: "claimed", who: at.claimedBy };
+  const leaving = mdevs.filter((one) => one.leaving).map(({ uuid }) => `mdev ${uuid}: ${LEAVING}`);
+  if (at?.claimedBy !== undefined) return { status: "claimed", who: [at.claimedBy, ...leaving].join("; ") };
   if (at?.quarantined) {
     const causes = health.get(address)?.failures.map(({ instance, reason }) => `${instance}: ${reason}`) ?? [];
     return { status: "quarantined", who: causes.join("; ") };
   }
   const who = onIt(at).join(", ");
   if (typeId === 0 && who) return { status: at?.carries?.length ? "claimed" : "foreign", who };
+  if (leaving.length > 0 && at?.markedFor !== undefined)
+    return { status: "dirty", who: at.heldBack ?? leaving.join("; ") };
   if (typeId === 0) return { status: "free", who: at?.heldBack ?? "" };
   if (at?.markedFor === undefined) return { status: "foreign", who: `type ${typeId} was not set by us` };
   return { status: "dirty", who: at.heldBack ?? `left by ${at.markedFor}` };

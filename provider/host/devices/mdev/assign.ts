@@ -9,7 +9,7 @@ import type { Standing } from "../placement";
 import { isQuarantined, noteFailure, readFailures } from "../quarantine";
 import type { VirtualFunction } from "../vendor-vfio/discovery";
 import { discoverMdevs } from "./discovery";
-import { mdevNow } from "./find";
+import { LEAVING, mdevNow } from "./find";
 import { mdevMarks } from "./marks";
 import { createFile, mdevPath } from "./paths";
 
@@ -48,14 +48,19 @@ async function onVirtual(
   claims: readonly CurrentClaim[],
 ): Promise<StandingWithoutFailures> {
   const claimedBy = claims.find(({ claim }) => claim.vf === address)?.id;
-  const [made] = mdevs;
+  // While one is leaving, another can be there only if the driver lets two be; the one that has no type any more must not be missed.
+  const made = mdevs.find(({ leaving }) => leaving) ?? mdevs[0];
   const mark =
     made && claimedBy === undefined ? await mdevMarks.read(host, made.uuid).catch(() => undefined) : undefined;
+  const left = made?.leaving ? `mdev ${made.uuid}: ${LEAVING}` : undefined;
   return {
     claimedBy,
     markedFor: mark?.instance,
     // Never made room for by a create: reconcile removes what nobody claims, once it is old enough.
-    heldBack: mark && `mdev ${made?.uuid}, made for ${mark.instance}, is still there`,
+    heldBack: mark
+      ? `mdev ${made?.uuid}, made for ${mark.instance}, is still there${made?.leaving ? `: ${LEAVING}` : ""}`
+      : left,
+    ...(left !== undefined && claimedBy === undefined && !mark && { foreign: [left] }),
   };
 }
 
@@ -68,7 +73,9 @@ function onPhysical(
   const made = new Set(mdevs.map(({ uuid }) => uuid));
   const promised = here.filter(({ claim }) => !made.has(claim.mdevUuid)).map(({ claim }) => claim.profile);
   const known = new Map(here.map(({ id, claim }) => [claim.mdevUuid, id]));
-  const foreign = mdevs.filter(({ uuid }) => !known.has(uuid)).map(({ uuid }) => `mdev ${uuid} of nobody's record`);
+  const foreign = mdevs
+    .filter(({ uuid }) => !known.has(uuid))
+    .map(({ uuid, leaving }) => `mdev ${uuid} of nobody's record${leaving ? `: ${LEAVING}` : ""}`);
   return {
     claimedBy: undefined,
     markedFor: undefined,
@@ -90,10 +97,10 @@ async function assign(
   await mdevMarks.write(host, uuid, { instance: id, typeId, bootId: host.bootId, vf, uptimeMs });
   const end = await host.driver.write(createFile(vf, typeId), uuid, lock, host.settings.writeDeadlineMs);
   if (!end.ended) throw hanging(`mdev ${uuid} to ${vf}`, end.pid);
-  const after = await mdevNow(host, uuid, vf);
-  if (after.kind === "type" && after.typeId === typeId) return { done: true };
+  const after = await mdevNow(host, { uuid, vf, typeId });
+  if (after.kind === "type" && after.typeId === typeId && after.leaving === undefined) return { done: true };
   if (after.kind === "unreadable" || (after.kind === "type" && after.typeId !== 0)) {
-    const seen = after.kind === "type" ? `it has type ${after.typeId}` : after.reason;
+    const seen = after.kind === "type" ? (after.leaving ?? `it has type ${after.typeId}`) : after.reason;
     throw new VgpuError(
       "device_verify_failed",
       `mdev ${uuid} on ${vf} is not seen as made with type ${typeId}: ${seen}.`,

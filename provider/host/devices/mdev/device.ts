@@ -5,7 +5,7 @@ import { firstLook, inUse, type ScanTarget } from "../handles";
 import type { Mark } from "../vendor-vfio/marks";
 import { mdevNow } from "./find";
 import { mdevMarks } from "./marks";
-import { createFile, mdevPath } from "./paths";
+import { carriedPath, createFile, mdevPath } from "./paths";
 
 export interface MdevName {
   readonly uuid: string;
@@ -19,11 +19,13 @@ export function mdevDevice(host: HostContext, name: MdevName): Device {
   const { uuid, vf } = name;
   const subject: ScanTarget = {
     name: uuid,
-    folder: mdevPath(uuid),
-    // A hanging create may still bring it into being, a hanging remove may still end it.
+    // While it is leaving only the second leads there.
+    folders: [mdevPath(uuid), carriedPath(vf, uuid)],
+    // A hanging create may still bring it into being, a hanging remove may still end it. The kernel shows the latter's file no more once it
+    // has begun; then the folder that is left is the witness.
     written: [createFile(vf, name.typeId), `${mdevPath(uuid)}/remove`],
   };
-  const now = () => mdevNow(host, uuid, vf);
+  const now = () => mdevNow(host, name);
   const mark = () => markOf(host, name);
   return {
     reused: false,
@@ -47,8 +49,8 @@ interface Probes {
 }
 
 /**
- * One try to remove it. The driver may kill the process behind an open device, so who has it is looked at right before the write; what
- * counts afterwards is whether it is still there, never the errno.
+ * One try to remove it. The write would wait for whoever has the device open, and take it off the bus before, so who has it is looked at
+ * right before; what counts afterwards is whether it is still there, never the errno.
  */
 async function removeOnce(
   host: HostContext,
@@ -59,11 +61,13 @@ async function removeOnce(
   const use = await inUse(host, subject);
   if (use !== undefined) return { kind: "in use", reason: use };
   const before = await now();
+  if (before.kind === "type" && before.leaving !== undefined) return { kind: "in use", reason: before.leaving };
   const same = before.kind === "type" && before.typeId === expected.typeId;
   if (!same || !isSameMark(await mark(), expected.mark)) return { kind: "changed" };
-  const end = await host.driver.write(`${subject.folder}/remove`, "1", lock, host.settings.writeDeadlineMs);
+  const end = await host.driver.write(`${mdevPath(subject.name)}/remove`, "1", lock, host.settings.writeDeadlineMs);
   if (!end.ended) return { kind: "hangs", pid: end.pid };
   const after = await now();
+  if (after.kind === "type" && after.leaving !== undefined) return { kind: "in use", reason: after.leaving };
   if (after.kind === "gone" || (after.kind === "type" && after.typeId === 0)) return { kind: "cleared" };
   return { kind: "refused", errno: end.errno, reads: after.kind === "type" ? `type ${after.typeId}` : after.kind };
 }

@@ -1,8 +1,8 @@
 import { VgpuError } from "../../../protocol/errors";
-import { pciAddress } from "../../../protocol/names";
+import { mdevUuid, pciAddress } from "../../../protocol/names";
 import type { HostContext } from "../../context";
 import { type Attribute, isNotFound, textOf } from "../../system/system";
-import { physicalFunctionOf } from "../pci";
+import { devicePathOf, physicalFunctionOf } from "../pci";
 import type { Profile } from "../profiles";
 import { type Card, textFrom, type VirtualFunction } from "../vendor-vfio/discovery";
 import { findMdev, type Mdev, mdevUuids } from "./find";
@@ -17,8 +17,7 @@ export async function offersMdevs(host: HostContext): Promise<boolean> {
 async function carriers(host: HostContext): Promise<{ address: string; typeIds: number[] }[]> {
   const found: { address: string; typeIds: number[] }[] = [];
   try {
-    for (const address of (await listOrNone(host, CARRIERS)).sort()) {
-      if (!pciAddress.safeParse(address).success) continue;
+    for (const address of await carrierAddresses(host)) {
       const folders = await listOrNone(host, typesFolder(address));
       const typeIds = folders.map(typeIdOf).filter((id) => id !== undefined);
       if (typeIds.length > 0) found.push({ address, typeIds: typeIds.sort((a, b) => a - b) });
@@ -27,6 +26,11 @@ async function carriers(host: HostContext): Promise<{ address: string; typeIds: 
     throw new VgpuError("discovery_failed", `The mdev bus cannot be looked at: ${textOf(error)}.`);
   }
   return found;
+}
+
+/** Every PCI device on the mdev bus, whoever's types it offers. */
+async function carrierAddresses(host: HostContext): Promise<string[]> {
+  return (await listOrNone(host, CARRIERS)).filter((name) => pciAddress.safeParse(name).success).sort();
 }
 
 async function listOrNone(host: HostContext, folder: string): Promise<string[]> {
@@ -38,13 +42,25 @@ async function listOrNone(host: HostContext, folder: string): Promise<string[]> 
   }
 }
 
-/** Every mdev of the host by the PCI device that carries it. */
+/**
+ * Every mdev of the host by the PCI device that carries it. What the bus does not list, or only without a type, and what has a folder
+ * beneath a device is leaving: the device is not free.
+ */
 export async function mdevsByDevice(host: HostContext): Promise<Map<string, Mdev[]>> {
   const found = new Map<string, Mdev[]>();
+  const add = (mdev: Mdev) => found.set(mdev.device, [...(found.get(mdev.device) ?? []), mdev]);
   try {
+    const listed = new Set<string>();
     for (const uuid of await mdevUuids(host)) {
       const mdev = await findMdev(host, uuid);
-      if (mdev) found.set(mdev.device, [...(found.get(mdev.device) ?? []), mdev]);
+      if (mdev) add(mdev);
+      if (mdev) listed.add(uuid);
+    }
+    for (const device of await carrierAddresses(host)) {
+      const carried = await listOrNone(host, devicePathOf(device));
+      // One that was made since the bus was listed is not leaving.
+      for (const uuid of carried.filter((name) => !listed.has(name) && mdevUuid.safeParse(name).success).sort())
+        add((await findMdev(host, uuid)) ?? { uuid, device, typeId: 0, leaving: true });
     }
   } catch (error) {
     throw new VgpuError("discovery_failed", `The mdevs of the host cannot be listed: ${textOf(error)}.`);

@@ -6,6 +6,8 @@ export const MDEVS = "/sys/bus/mdev/devices";
 export const CARRIERS = "/sys/class/mdev_bus";
 
 export const mdevPath = (uuid: string) => `${MDEVS}/${uuid}`;
+/** Where an mdev really is: beneath the device that carries it. The path of the bus leads here, for as long as there is one. */
+export const carriedPath = (device: string, uuid: string) => `${PCI}/${device}/${uuid}`;
 export const typesFolder = (device: string) => `${PCI}/${device}/mdev_supported_types`;
 export const typeFolder = (device: string, typeId: number) => `${typesFolder(device)}/nvidia-${typeId}`;
 export const createFile = (device: string, typeId: number) => `${typeFolder(device, typeId)}/create`;

@@ -66,6 +66,20 @@ requires(
     // The kernel waits with a removal for as long as somebody has the device open.
     const removing = host.control.call("foreignRemove", { uuid: UUID });
     await expect.poll(async () => (await host.writes()).at(-1)?.result, SOON).toBe("pending");
+    // It is off the bus before, and what is left of it is beneath its carrier.
+    await expect.poll(async () => (await sh("ls /sys/bus/mdev/devices")).stdout, SOON).toBe("");
+    const types = `/sys/bus/pci/devices/${VF}/mdev_supported_types/nvidia-1148`;
+    expect(
+      (
+        await sh(
+          `ls /sys/bus/pci/devices/${VF}/${UUID} ${types}/devices /dev/vfio/devices; ls /dev/vfio/${group}; cat ${types}/available_instances`,
+        )
+      ).stdout.split("\n"),
+    ).toEqual(expect.arrayContaining(["iommu_group", `/dev/vfio/${group}`, "0"]));
+    expect((await sh(`ls /sys/bus/pci/devices/${VF}/${UUID}`)).stdout).toBe("iommu_group\n");
+    expect((await sh(`ls ${mdev}/remove ${mdev}/mdev_type`)).code).not.toBe(0);
+    const [pid = ""] = (await sh("pgrep -f qemu-system | head -1")).stdout.split("\n");
+    expect((await sh(`for fd in /proc/${pid}/fd/*; do stat -Lc %i $fd; done >/dev/null`)).stderr).toBe("");
     await host.exec(["systemctl", "kill", "-s", "KILL", "vgpu-vm-a"]);
     expect(await removing).toBe("ok");
     expect((await sh(`ls ${mdev} /sys/bus/pci/devices/${VF}/${UUID} /dev/vfio/${group}`)).stdout).toBe("");

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import type { CardReport } from "../../../provider/host/verbs/inspect";
 import type { Report } from "../../../provider/protocol/report";
 import { SimHost } from "../../simhost/simhost";
 import { requires } from "../../support/requirements";
@@ -10,6 +11,31 @@ const CARD = "0000:01:00.0";
 const TYPE = 1152;
 const MADE = `create ${VF} ok`;
 const REMOVED = `remove ${VF} ok`;
+
+/** A process of somebody else gets the VFIO node that a process has open, as from a parent; answers its pid. */
+async function shareDevice(host: SimHost, pid: number): Promise<number> {
+  const take = `
+    my ($pid) = @ARGV;
+    my $process = syscall(434, $pid + 0, 0);
+    for my $fd (glob "/proc/$pid/fd/*") {
+      next unless (readlink $fd) =~ m{^/dev/vfio/\\d+$};
+      $fd =~ s{.*/}{};
+      die "pidfd_getfd: $!" if syscall(438, $process, $fd + 0, 0) < 0;
+    }
+    sleep;`;
+  await host.exec(["/bin/sh", "-c", "cat > /run/holder.pl"], { input: take });
+  await host.exec(["systemd-run", "--quiet", "--unit=holder", "perl", "/run/holder.pl", String(pid)]);
+  const holder = (await host.exec(["systemctl", "show", "-P", "MainPID", "holder"])).stdout.trim();
+  const open = async () => (await host.exec(["ls", "-l", `/proc/${holder}/fd`])).stdout;
+  await until("the other process has the device", async () => /\/dev\/vfio\/\d+$/m.test(await open()));
+  return Number(holder);
+}
+
+/** The only card as `inspect` shows it. */
+async function inspected(program: HostProgram): Promise<CardReport> {
+  const answer = await program.ask("inspect", {});
+  return (answer as unknown as { value: { cards: [CardReport] } }).value.cards[0];
+}
 
 requires(
   "root",
@@ -144,6 +170,51 @@ requires(
       record: undefined,
       outcome: "",
     });
+  });
+
+  test("J-03 I-02 an mdev that somebody removes while another process has it is kept until that closes it", async () => {
+    await using host = await SimHost.start({ framework: "mdev", gpus: 1, vfs: 1 });
+    const program = await HostProgram.on(host);
+    const settings = { accelerator: "tcg", releaseWaitMs: 300, graceMs: 0 };
+    await host.exec(["/bin/sh", "-c", "cat > /etc/vgpu/config.json"], { input: JSON.stringify(settings) });
+    expect(await program.create("vm-1")).toMatchObject({ ok: true });
+    const { claim } = await program.record("vm-1");
+    const uuid = claim?.mdevUuid ?? "";
+    const holder = await shareDevice(host, await program.pidOf("vm-1"));
+    const removing = host.control.call("foreignRemove", { uuid });
+    const onBus = async () => (await host.exec(["ls", "/sys/bus/mdev/devices"])).stdout.includes(uuid);
+    await until("the mdev is off the bus", async () => !(await onBus()));
+
+    for (const verb of ["delete", "delete"] as const)
+      expectRow(await seenOf(program, "vm-1", await program.ask(verb, { instance: "vm-1" })), {
+        writes: [MADE],
+        record: { claim: { vf: VF, mdevUuid: uuid }, deleting: true },
+        says: new RegExp(`cause: device_busy: mdev ${uuid} on ${VF} of vm-1 is in use: held open by pid ${holder} `),
+        outcome: "vgpu_cleanup_pending",
+      });
+    const { mdevs, marks } = await host.inventory();
+    expect([Object.keys(mdevs), Object.keys(marks)]).toEqual([[uuid], [uuid]]);
+    const { functions, counts } = await inspected(program);
+    expect([functions[0], counts.allocatable]).toMatchObject([
+      { status: "claimed", who: expect.stringMatching(/^vm-1; .*being removed/) },
+      0,
+    ]);
+    const pass = await program.ask("reconcile", {});
+    const pending = pass.ok ? (pass.value as Report).findings.map(({ kind, about }) => `${kind} ${about}`) : [];
+    expect(pending.sort()).toEqual(["pending vm-1", `waiting mdev ${uuid} on ${VF}`]);
+    expect(await program.create("vm-2")).toMatchObject({ ok: false, error: { code: "no_capacity" } });
+
+    await host.exec(["systemctl", "stop", "holder.service"]);
+    expect(await removing).toBe("ok");
+    expectRow(await seenOf(program, "vm-1", await program.ask("delete", { instance: "vm-1" })), {
+      writes: [MADE],
+      record: undefined,
+      outcome: "",
+    });
+    const after = await host.inventory();
+    expect([after.mdevs, after.marks, after.holders]).toEqual([{}, {}, {}]);
+    expect((await inspected(program)).functions).toMatchObject([{ status: "free" }]);
+    expect(await host.violations()).toEqual([]);
   });
 
   test("K-18 N-05 after a reboot no mdev is left, and what is desired runs on a new one", async () => {

@@ -28,6 +28,14 @@ export interface OpenFile {
   release(): void;
 }
 
+interface Open {
+  readonly file: OpenFile;
+  readonly path: string;
+  /** As they were when it was opened. */
+  readonly attributes: wire.Attributes;
+  text?: string;
+}
+
 const KIND = { folder: constants.S_IFDIR, link: constants.S_IFLNK, file: constants.S_IFREG };
 /** What sysfs says of every file. */
 const FILE_SIZE = 4096;
@@ -41,7 +49,7 @@ const READERS = 2;
 export class FuseServer {
   private readonly ids = new Map<string, number>([["", wire.ROOT_ID]]);
   private readonly paths = new Map<number, string>([[wire.ROOT_ID, ""]]);
-  private readonly open = new Map<number, { file: OpenFile; text?: string }>();
+  private readonly open = new Map<number, Open>();
   private lastHandle = 0;
   private ended = false;
 
@@ -134,7 +142,7 @@ export class FuseServer {
         return wire.body.entry(this.attributes(`${this.path(request.nodeId)}/${wire.nameIn(body)}`));
       case OP.GETATTR:
       case OP.SETATTR:
-        return wire.body.attributes(this.attributes(this.path(request.nodeId)));
+        return wire.body.attributes(this.attributesOfInode(this.path(request.nodeId)));
       case OP.READLINK:
         return Buffer.from(this.tree.readlink(this.path(request.nodeId)));
       case OP.OPENDIR:
@@ -175,9 +183,11 @@ export class FuseServer {
   }
 
   private async openFile(request: wire.Request): Promise<Buffer> {
-    const file = await this.tree.open(this.path(request.nodeId), wire.openFlags(request.body), request.pid);
+    const path = this.path(request.nodeId);
+    const attributes = this.attributes(path);
+    const file = await this.tree.open(path, wire.openFlags(request.body), request.pid);
     const handle = ++this.lastHandle;
-    this.open.set(handle, { file });
+    this.open.set(handle, { file, path, attributes });
     return wire.body.open(handle, file.flush !== undefined);
   }
 
@@ -200,6 +210,16 @@ export class FuseServer {
   private attributes(path: string): wire.Attributes {
     const entry = path === "" ? { kind: "folder" as const, mode: 0o755 } : this.tree.find(path);
     if (!entry) throw new DriverError("ENOENT", path);
+    return this.attributesOf(path, entry);
+  }
+
+  /** What somebody has open keeps its attributes, also when its entry has gone. */
+  private attributesOfInode(path: string): wire.Attributes {
+    const open = [...this.open.values()].find((one) => one.path === path);
+    return open && !this.tree.find(path) ? open.attributes : this.attributes(path);
+  }
+
+  private attributesOf(path: string, entry: Pick<ServedEntry, "kind" | "mode">): wire.Attributes {
     return {
       ino: this.id(path),
       mode: KIND[entry.kind] | entry.mode,

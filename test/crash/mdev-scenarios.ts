@@ -1,3 +1,4 @@
+import { mdevPath } from "../../provider/host/devices/mdev/paths";
 import { create, eraseRecord, pass, recordOf, run } from "../sim/run";
 import type { Sim } from "../sim/sim-system";
 import { SCENARIOS, type Scenario } from "./scenarios";
@@ -17,6 +18,17 @@ async function orphan(sim: Sim, id: string): Promise<void> {
     if (process) sim.kernel.end(process, 1);
   }
   eraseRecord(sim, id);
+}
+
+/** A process of somebody else has what a VM has open, and somebody removes the mdev: that waits for both. */
+async function heldAndRemoved(sim: Sim, id: string, closesAfterMs: number): Promise<void> {
+  const uuid = recordOf(sim, id)?.claim?.mdevUuid ?? "";
+  const [pid = 0] = sim.kernel.pidsOf(`vgpu-vm-${id}.service`);
+  const vm = sim.kernel.processes.get(pid);
+  if (!vm) throw new Error(`no VM of ${id}`);
+  const other = sim.kernel.inherit(vm);
+  void sim.hardware.write(`${mdevPath(uuid)}/remove`, "1", { pid: 1, foreign: true });
+  sim.scheduler.schedule(closesAfterMs, () => sim.kernel.end(other));
 }
 
 const noneLeft = (sim: Sim) => (sim.hardware.mdevs?.byUuid.size ? "an mdev is still there" : undefined);
@@ -49,6 +61,18 @@ export const MDEV_SCENARIOS: readonly Scenario[] = [
       await pass(sim, 400_000);
     },
     asked: () => ({}),
+    wrong: noneLeft,
+    keeps: [],
+  },
+  {
+    name: "mdev: delete, while somebody removes what a process keeps",
+    verb: "delete",
+    sim: { framework: "mdev" },
+    prepare: async (sim) => {
+      await create(sim, "a");
+      await heldAndRemoved(sim, "a", 5_000);
+    },
+    asked: () => ({ instance: "a" }),
     wrong: noneLeft,
     keeps: [],
   },

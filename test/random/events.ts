@@ -46,6 +46,7 @@ export class Events {
     [4, () => this.foreigner.type()],
     [4, () => this.foreigner.clear()],
     [3, () => this.foreigner.hold()],
+    [2, () => this.foreigner.inherit()],
     [3, () => this.foreigner.letGo()],
     [2, this.bystander],
     [1, this.unreadable],

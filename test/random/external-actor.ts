@@ -41,6 +41,7 @@ export class Foreigner {
     return `makes mdev ${uuid} of type ${type} on ${device}: ${await this.write(createFile(device, type), uuid)}`;
   }
 
+  /** Whoever has it open: then it waits, and only what is beneath the carrier tells that it is still there. */
   private async remove(): Promise<string> {
     const mdev = this.sim.random.pick(this.sim.hardware.devices());
     return mdev
@@ -77,6 +78,17 @@ export class Foreigner {
       },
     );
     return Promise.race([opened, later(`waits for ${vf.address}`)]);
+  }
+
+  /** A process of his gets what a VM has open, as from a parent, and keeps it when the VM ends. */
+  inherit(): string {
+    const { kernel, random } = this.sim;
+    const vms = [...kernel.processes.values()].filter(({ unit, handles }) => unit !== "" && handles.length > 0);
+    const vm = random.pick(vms);
+    if (!vm) return "finds no VM that has a device open";
+    const process = kernel.inherit(vm);
+    this.holders.add(process);
+    return `gets what ${vm.unit} has open, as pid ${process.pid}`;
   }
 
   letGo(): string {

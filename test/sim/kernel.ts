@@ -16,7 +16,7 @@ export interface Process {
   readonly tasks: Task[];
   readonly open: FileFacts[];
   readonly unit: string;
-  /** Handles on VFIO nodes, closed when its last task ends. */
+  /** Handles on VFIO nodes, closed when its last task ends and nobody shares them. */
   readonly handles: Handle[];
   /** What the QEMU of this process was told to be. */
   guest: Guest | undefined;
@@ -109,6 +109,14 @@ export class Kernel {
     return process;
   }
 
+  /** A process of somebody else gets what this one has open, as from a parent: what both have is closed when both have ended. */
+  inherit(from: Process): Process {
+    const process = this.spawn("");
+    process.handles.push(...from.handles);
+    process.open.push(...from.open);
+    return process;
+  }
+
   /** The process ends: as a whole, or its leader first and another thread later. */
   end(process: Process, code = 0): void {
     if (this.processes.get(process.pid) !== process) return;
@@ -120,7 +128,8 @@ export class Kernel {
       return;
     }
     this.processes.delete(process.pid);
-    for (const handle of process.handles) this.hardware.close(handle);
+    const shared = new Set([...this.processes.values()].flatMap(({ handles }) => handles));
+    for (const handle of process.handles) if (!shared.has(handle)) this.hardware.close(handle);
     const unit = this.units.get(process.unit);
     if (unit && this.pidsOf(process.unit).length === 0) {
       this.units.delete(process.unit);

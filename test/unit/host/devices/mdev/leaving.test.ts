@@ -15,13 +15,12 @@ const FOREIGN = "ffffffff-0000-4000-8000-000000000001";
 const GRACE_MS = 300_000;
 const WAITS = "it is being removed, and the kernel waits until nobody has it open";
 
-/** Another process gets the device from the VM's, which then ends without closing it. */
+/** Another process gets the device from the VM's, and keeps it when that ends. */
 function share(sim: Sim, id: string): { readonly pid: number; close(): void } {
   const [pid = 0] = sim.kernel.pidsOf(unitOf(id));
   const vm = sim.kernel.processes.get(pid);
-  const other = sim.kernel.spawn("");
-  other.handles.push(...(vm?.handles.splice(0) ?? []));
-  other.open.push(vfioFacts(sim.hardware.deviceAt(uuidOf(sim, id))?.iommuGroup ?? 0));
+  if (!vm) throw new Error(`no VM of ${id}`);
+  const other = sim.kernel.inherit(vm);
   return { pid: other.pid, close: () => sim.kernel.end(other) };
 }
 

@@ -15,7 +15,7 @@ export const MDEV_MUTATIONS = [
   one(
     "trust errno when making",
     "devices/mdev/assign.ts",
-    'if (after.kind === "type" && after.typeId === typeId) return',
+    'if (after.kind === "type" && after.typeId === typeId && after.leaving === undefined) return',
     "if (end.errno === undefined) return",
   ),
   one("mark of a refused create kept", "devices/mdev/assign.ts", "  await mdevMarks.remove(host, uuid, id);\n", ""),
@@ -68,7 +68,36 @@ export const MDEV_MUTATIONS = [
     "if (there && there.device !== mark.vf)",
     'if (there && there.device === "")',
   ),
-  one("foreign ones are not told", "claims/sweep.ts", "if (!mark) note(`mdev ${uuid}", "if (mark) note(`mdev ${uuid}"),
+  one(
+    "foreign ones are not told",
+    "claims/sweep.ts",
+    'if (!mark) note(about, "foreign"',
+    'if (mark) note(about, "foreign"',
+  ),
+  one(
+    "what the bus does not list is gone",
+    "devices/mdev/find.ts",
+    "if (await isCarried(host, uuid, device)) return",
+    'if (uuid === "") return',
+  ),
+  one(
+    "the device of one that is being removed is free",
+    "devices/mdev/discovery.ts",
+    "carried.filter((name) => !listed.has(name)",
+    'carried.filter((name) => name === ""',
+  ),
+  one(
+    "who has one that is being removed is not found",
+    "devices/mdev/device.ts",
+    "folders: [mdevPath(uuid), carriedPath(vf, uuid)]",
+    "folders: [mdevPath(uuid)]",
+  ),
+  one(
+    "a VM is started on one that is being removed",
+    "instance/power-state.ts",
+    "now.typeId === claim.typeId && now.leaving === undefined",
+    "now.typeId === claim.typeId",
+  ),
   one(
     "a bus that cannot be listed is none",
     "devices/mdev/discovery.ts",

@@ -135,7 +135,8 @@ function devicesOf(mdevs: Mdevs, carrier: Carrier, typeId: number): Folder {
   return folder(Object.fromEntries(there.map(({ address }) => [address, link(`../../../${address}`)])));
 }
 
-function mdevFolder(mdevs: Mdevs, mdev: Mdev, cdev: boolean): Folder {
+/** What the folder of an mdev shows; of one that is being removed, what VFIO needs until the last close. */
+export function mdevFolder(mdevs: Mdevs, mdev: Mdev, cdev: boolean): Folder {
   const name = `vfio${mdev.vfioDevice}`;
   const group = link(`../../../../../kernel/iommu_groups/${mdev.iommuGroup}`);
   if (mdev.leaving) return folder({ iommu_group: group });

@@ -1,5 +1,5 @@
 import type { Hardware } from "./hardware";
-import { carrierEntries } from "./mdev";
+import { carrierEntries, mdevFolder } from "./mdev";
 import { type Folder, folder, link, type Node, text } from "./node";
 import { cardFolder, functionFolder, nvidiaFolder, otherFolder } from "./pci";
 import type { VfioDevice, VirtualFunction } from "./vf";
@@ -109,7 +109,10 @@ function deviceFolder(hardware: Hardware, address: string): Folder | undefined {
 function mdevEntries(hardware: Hardware, address: string): Record<string, Node | undefined> {
   const { mdevs, cdev } = hardware;
   const carrier = mdevs && hardware.carriers().find((one) => one.address === address);
-  return carrier ? carrierEntries(mdevs, carrier, cdev) : {};
+  if (carrier) return carrierEntries(mdevs, carrier, cdev);
+  // Its driver offers types no more; what somebody still has open stays beneath it all the same.
+  const left = [...(mdevs?.byUuid.values() ?? [])].filter((mdev) => mdev.carrier.address === address);
+  return mdevs ? Object.fromEntries(left.map((mdev) => [mdev.address, mdevFolder(mdevs, mdev, cdev)])) : {};
 }
 
 function frameworkEntries(hardware: Hardware, vf: VirtualFunction): Record<string, Node | undefined> {
@@ -123,9 +126,10 @@ function frameworkEntries(hardware: Hardware, vf: VirtualFunction): Record<strin
 }
 
 function vfioTree(hardware: Hardware): Folder {
-  const usable = () => hardware.devices().filter((device) => device.bound);
+  // Taking the driver away waits for the last close, and the node of the group stays for so long.
+  const usable = () => hardware.devices().filter((device) => device.bound || device.holders().length > 0);
   // The node of the device goes with the first step of its removal, that of its group with the last.
-  const staying = () => usable().filter((device) => !device.leaving);
+  const staying = () => usable().filter((device) => device.bound && !device.leaving);
   const devices: Folder = {
     kind: "folder",
     list: () => staying().map((vf) => `vfio${vf.vfioDevice}`),

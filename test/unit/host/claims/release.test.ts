@@ -371,3 +371,25 @@ test("a device without a mark is somebody else's once its VM has it open no more
   const { code, warnings } = await run(sim, "stop", { instance: "a" });
   expect([code, warnings.join(), writes(sim)]).toEqual(["", expect.stringMatching(/foreign/), [`${VF1} ${TYPE} ok`]]);
 });
+
+test.each(["group", "cdev"] as const)(
+  "I-02 I-03 a device whose driver is being taken away while its %s node is open is kept",
+  async (node) => {
+    const sim = new Sim();
+    await create(sim, "a");
+    for (const process of [...sim.kernel.processes.values()]) if (process.unit === unitOf("a")) sim.kernel.end(process);
+    const close = await holdOpen(sim, VF1, node);
+    // Its `vfio-dev` folder and its own node have gone; the kernel waits for the last close.
+    vfAt(sim, VF1).bound = false;
+    const held = seenOf(sim, await deleteIt(sim));
+    expectRow(held, {
+      writes: [`${VF1} ${TYPE} ok`],
+      record: { claim: { vf: VF1 }, deleting: true },
+      says: new RegExp(
+        `cause: device_busy: ${VF1} of a is in use: ${node === "group" ? "held open by pid" : "the kernel says"}`,
+      ),
+      outcome: "vgpu_cleanup_pending",
+    });
+    close();
+  },
+);

@@ -239,3 +239,25 @@ test("A-04 an mdev that is listed and whose type is not told any more occupies i
   expect((await shown(sim)).status).toBe("foreign");
   expect(await findings(sim)).toEqual([expect.stringMatching(`^foreign mdev ${FOREIGN} on ${VF1}: `)]);
 });
+
+test("I-01 a device that is not on the mdev bus any more still has what somebody keeps", async () => {
+  const sim = mdevHost({ vfs: 1 });
+  await create(sim, "a");
+  const uuid = uuidOf(sim, "a");
+  const other = share(sim, "a");
+  await removeByHand(sim, uuid);
+  // The driver unregisters it: its entry in the class goes first, then it waits for its mdevs.
+  const vf = sim.hardware.functionAt(VF1);
+  if (vf) vf.attributes = false;
+  expect(sim.hardware.find(`/sys/class/mdev_bus/${VF1}`)).toBeUndefined();
+  expectRow(await deleted(sim), {
+    writes: [MADE],
+    record: { claim: { mdevUuid: uuid }, deleting: true },
+    says: new RegExp(`cause: device_busy: mdev ${uuid} on ${VF1} of a is in use: held open by pid ${other.pid} `),
+    outcome: "vgpu_cleanup_pending",
+  });
+  other.close();
+  await pass(sim, 100);
+  expectRow(await deleted(sim), { writes: [MADE], record: undefined, outcome: "" });
+  expect(marksOf(sim)).toEqual([]);
+});

@@ -9,11 +9,11 @@ import type { HostContext } from "./context";
 import { safeView } from "./instance/safe-view";
 import { reconcilePass } from "./reconcile-unit";
 import { ignoreLostRequester, receive, send } from "./stdio";
-import { type Identity, isBeingMade, readIdentity, readMachineId } from "./store/identity";
+import { type Identity, readIdentity, readMachineId } from "./store/identity";
 import { readSettings } from "./store/settings";
+import { storeFor } from "./store-for";
 import { realSystem } from "./system/real";
-import { runVerb, SAFE_ON_ANOTHER_MACHINE } from "./verbs";
-import { installHost } from "./verbs/install";
+import { runVerb } from "./verbs";
 import { stopUnit } from "./verbs/unit-stop";
 
 // Compiling a parser for each schema does not pay for a program that reads a few texts and ends.
@@ -47,43 +47,13 @@ async function openHost(verb: string, identity: Identity | undefined, voice: Rep
   };
 }
 
-/** The store that the request means. Only a request that names none may bring a new one into being. */
-async function storeFor(request: Request): Promise<Identity | undefined> {
-  const { files } = realSystem;
-  const there = await readIdentity(files);
-  const mayInstall =
-    request.verb === "install" ||
-    (request.verb === "create" && request.storeId === undefined && (!there || (await isBeingMade(files))));
-  const identity = mayInstall ? await installHost(realSystem, PROGRAM_HASH, request.storeId === undefined) : there;
-  if (!identity) {
-    if (request.verb === "inspect" || request.verb === "list" || request.verb === "uninstall") return undefined;
-    throw new VgpuError(
-      "store_mismatch",
-      "This host has no store: nothing was ever installed here, or its state is gone.",
-    );
-  }
-  if (request.storeId !== undefined && request.storeId !== identity.storeId) {
-    throw new VgpuError(
-      "store_mismatch",
-      `The state names store ${request.storeId}, this host has store ${identity.storeId}.`,
-    );
-  }
-  const machineId = await readMachineId(files);
-  if (identity.storeMachineId !== machineId && !SAFE_ON_ANOTHER_MACHINE.has(request.verb)) {
-    throw new VgpuError(
-      "store_mismatch",
-      `The store was made on machine ${identity.storeMachineId}, this is machine ${machineId}.`,
-    );
-  }
-  return identity;
-}
 
 /** Runs one request and says how it ended. */
 async function answer(request: Request, voice: Omit<Reporter, "warn">): Promise<Result> {
   const warnings = new Set<string>();
   let host: HostContext | undefined;
   try {
-    const identity = await storeFor(request);
+    const identity = await storeFor(realSystem, PROGRAM_HASH, request);
     host = await openHost(request.verb, identity, { ...voice, warn: (text) => warnings.add(text) });
     const value = await runVerb(host, request);
     return {

@@ -1,5 +1,5 @@
 import { mdevPath } from "../../provider/host/devices/mdev/paths";
-import { create, eraseRecord, pass, recordOf, run } from "../sim/run";
+import { create, eraseRecord, instancesOf, pass, recordOf, run } from "../sim/run";
 import type { Sim } from "../sim/sim-system";
 import { SCENARIOS, type Scenario } from "./scenarios";
 
@@ -48,7 +48,7 @@ export const MDEV_SCENARIOS: readonly Scenario[] = [
       await create(sim, "other");
       await scenario.prepare(sim);
     },
-    wrong: (sim: Sim) => (sim.disk.list("/var/lib/vgpu/instances").includes("other") ? undefined : "the other is gone"),
+    wrong: (sim: Sim) => (instancesOf(sim).includes("other") ? undefined : "the other is gone"),
     keeps: ["other"],
   })),
   {

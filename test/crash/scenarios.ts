@@ -1,6 +1,17 @@
 import type { RequestOf, Verb } from "../../provider/protocol/messages";
 import type { Spec } from "../../provider/protocol/spec";
-import { create, eraseRecord, newIncarnation, type Outcome, pass, recordOf, rewrite, run, spec } from "../sim/run";
+import {
+  create,
+  eraseRecord,
+  instancesOf,
+  newIncarnation,
+  type Outcome,
+  pass,
+  recordOf,
+  rewrite,
+  run,
+  spec,
+} from "../sim/run";
 import type { Sim, SimOptions } from "../sim/sim-system";
 
 type Asked = Partial<RequestOf<Verb>> & Record<string, unknown>;
@@ -70,7 +81,7 @@ function rests(sim: Sim): string | undefined {
 }
 
 function gone(sim: Sim): string | undefined {
-  return sim.disk.list("/var/lib/vgpu/instances").length > 0 ? "something of it is left" : undefined;
+  return instancesOf(sim).length > 0 ? "something of it is left" : undefined;
 }
 
 function typed(sim: Sim): number[] {

@@ -138,7 +138,9 @@ function chosenOf(name: string, points: readonly Point[]): readonly Injection[] 
 /** Both halves of one store, the current version, the user, the units, and nothing half-made. */
 async function expectInstalled({ host, launcher }: HostProgram, storeId: string, where: string): Promise<void> {
   const { storeId: inStore } = JSON.parse(await host.readFile("/var/lib/vgpu/store.json")) as { storeId: string };
-  expect([inStore, (await host.readFile("/etc/vgpu/store-id")).trim()], where).toEqual([storeId, storeId]);
+  const others = ["/etc/vgpu/store-id", "/var/lib/vgpu/instances/.store"];
+  const ids = await Promise.all(others.map(async (path) => (await host.readFile(path)).trim()));
+  expect([inStore, ...ids], where).toEqual([storeId, storeId, storeId]);
   const shell = async (script: string) => (await host.exec(["/bin/sh", "-c", script])).stdout.trim().split("\n");
   expect(await shell("readlink -f /usr/local/lib/vgpu/current/vgpu-host; id -un vgpu-qemu"), where).toEqual([
     launcher,
@@ -189,8 +191,8 @@ async function expectNothingLeft(program: HostProgram, where: string): Promise<v
     units.filter((unit) => unit.includes("vgpu-vm")),
     where,
   ).toEqual([]);
-  const ours = Object.keys(files).filter(
-    (path) => path.startsWith("/var/lib/vgpu/instances/") || path.startsWith("/run/vgpu/vm/"),
+  const ours = Object.keys(files).filter((path) =>
+    /^\/var\/lib\/vgpu\/instances\/(?!\.store$)|^\/run\/vgpu\/vm\//.test(path),
   );
   expect(ours, where).toEqual([]);
 }

@@ -27,7 +27,7 @@ requires(
     expect(await project.instances()).toEqual([]);
     expect(await host.writes()).toEqual([]);
     const { files, units } = await host.inventory();
-    expect(Object.keys(files).filter((path) => path.startsWith("/var/lib/vgpu/instances/"))).toEqual([]);
+    expect(Object.keys(files).filter((path) => /^\/var\/lib\/vgpu\/instances\/(?!\.store$)/.test(path))).toEqual([]);
     expect(units.filter((unit) => unit.includes("vgpu-vm"))).toEqual([]);
   });
 

@@ -34,7 +34,8 @@ function leftByReconcile(sim: Sim, observer: Observer): string[] {
     if (!(runs(instance) && claim && claimedName(claim) === vf))
       left.push(`${vf} is typed for ${instance}, without claim and VM`);
   }
-  for (const name of namesIn(sim, INSTANCES)) if (name.startsWith(".")) left.push(`${INSTANCES}/${name}`);
+  for (const name of namesIn(sim, INSTANCES))
+    if (name.startsWith(".") && name !== ".store") left.push(`${INSTANCES}/${name}`);
   for (const id of instancesIn(sim)) {
     const record = observer.recordOf(id);
     if (!record) {
@@ -71,7 +72,7 @@ function leftByDeletes(sim: Sim, observer: Observer): string[] {
     if (instance !== undefined) left.push(`after the deletes ${vf} is typed for ${instance}`);
   for (const vf of marksIn(sim)) left.push(`after the deletes a mark of ${vf}`);
   for (const folder of [INSTANCES, "/run/vgpu/vm"])
-    for (const name of namesIn(sim, folder)) left.push(`after the deletes ${folder}/${name}`);
+    for (const name of namesIn(sim, folder)) if (name !== ".store") left.push(`after the deletes ${folder}/${name}`);
   for (const name of namesIn(sim, "/var/lib/vgpu/images"))
     if (name !== "incoming") left.push(`after the deletes /var/lib/vgpu/images/${name}`);
   for (const unit of sim.kernel.units.keys()) left.push(`after the deletes ${unit}`);

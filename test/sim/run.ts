@@ -1,11 +1,14 @@
 import type { HostContext, Settings } from "../../provider/host/context";
+import { safeView } from "../../provider/host/instance/safe-view";
+import { storeFor } from "../../provider/host/store-for";
 import { runVerb } from "../../provider/host/verbs";
 import { isVgpuError, VgpuError } from "../../provider/protocol/errors";
 import type { Request, RequestOf, Verb } from "../../provider/protocol/messages";
 import type { InstanceRecord } from "../../provider/protocol/record";
 import type { Spec } from "../../provider/protocol/spec";
+import type { InstanceView } from "../../provider/protocol/view";
 import type { Actor } from "./scheduler";
-import type { Sim } from "./sim-system";
+import { PROGRAM, type Sim } from "./sim-system";
 
 export const PROFILE = "NVIDIA L40S-8Q";
 export const TYPE = 1152;
@@ -29,6 +32,8 @@ export interface Outcome {
   readonly error: VgpuError | undefined;
   readonly warnings: readonly string[];
   readonly killed: boolean;
+  /** What a failed verb says of its instance, where verbs find their store themselves. */
+  readonly view?: InstanceView | null;
 }
 
 type Asked<V extends Verb> = Omit<RequestOf<V>, "verb" | "protocol" | "marker">;
@@ -54,7 +59,7 @@ export function hostOf(sim: Sim, actor: Actor, verb: string, warnings: string[] 
     bootId: sim.kernel.bootId,
     machineId: sim.machineId,
     storeId: sim.storeId,
-    program: "f".repeat(64),
+    program: PROGRAM,
     verb,
     warn: (text) => warnings.push(text),
     progress: () => {},
@@ -75,16 +80,29 @@ export function begin<V extends Verb>(
   actor.about = instance;
   if (verb !== "create" && !adopt) actor.incarnation = incarnation;
   const request = { protocol: 1, marker: "", verb, ...asked } as unknown as Request;
-  const end = (value: unknown, error: VgpuError | undefined) => {
-    outcome = { value, error, code: error?.code ?? "", warnings, killed: false };
+  const end = (value: unknown, error: VgpuError | undefined, view?: InstanceView | null) => {
+    outcome = { value, error, code: error?.code ?? "", warnings, killed: false, ...(view !== undefined && { view }) };
     sim.actors.delete(actor);
     sim.locks.dropOf(actor);
     sim.watch?.ended(actor, verb, outcome);
   };
-  void runVerb(hostOf(sim, actor, verb, warnings), request).then(
+  let host = sim.findsStore ? undefined : hostOf(sim, actor, verb, warnings);
+  const work = async () => {
+    if (!host) {
+      const identity = await storeFor(sim.worldOf(actor), PROGRAM, request);
+      host = { ...hostOf(sim, actor, verb, warnings), storeId: identity?.storeId ?? "" };
+    }
+    return runVerb(host, request);
+  };
+  const viewNow = async () => (host && instance !== undefined ? safeView(host, instance, incarnation) : null);
+  void work().then(
     (value) => end(value, undefined),
-    (error: unknown) =>
-      end(undefined, isVgpuError(error) ? error : new VgpuError("internal", String((error as Error)?.stack ?? error))),
+    async (thrown: unknown) => {
+      const error = isVgpuError(thrown)
+        ? thrown
+        : new VgpuError("internal", String((thrown as Error)?.stack ?? thrown));
+      end(undefined, error, sim.findsStore ? await viewNow() : undefined);
+    },
   );
   return {
     actor,
@@ -120,6 +138,11 @@ export function create(
 export function recordOf(sim: Sim, id: string): InstanceRecord | undefined {
   const path = `/var/lib/vgpu/instances/${id}/record.json`;
   return sim.disk.has(path) ? (JSON.parse(sim.disk.read(path)) as InstanceRecord) : undefined;
+}
+
+/** What the folder of instances has, but for its witness. */
+export function instancesOf(sim: Sim): string[] {
+  return sim.disk.list("/var/lib/vgpu/instances").filter((name) => name !== ".store");
 }
 
 /** Changes a record behind the program's back. */

@@ -30,6 +30,9 @@ export interface SimOptions {
   readonly models?: readonly CardModel[];
 }
 
+/** The version that runs. */
+export const PROGRAM = "f".repeat(64);
+
 /** How long the program waits for systemd's answer. */
 const ASKS_FOR_MS = 120_000;
 
@@ -68,6 +71,11 @@ export class Sim {
   readonly liars = new Map<string, "silent" | "loud">();
   /** How late a child is that writes an attribute or asks systemd; undefined = now and then a little. */
   childLateMs: number | undefined;
+  /**
+   * Verbs find and make the store as the program's requests do, so that it can come and go; else every verb takes it for granted. Set by
+   * {@link Sim.unpack}.
+   */
+  findsStore = false;
   /** How far the wall clock is off. */
   wallOffMs = 0;
   readonly storeId = "11111111-2222-4333-8444-555555555555";
@@ -83,10 +91,16 @@ export class Sim {
     this.disk.put("/etc/vgpu/store-id", `${this.storeId}\n`);
     this.disk.put(
       "/var/lib/vgpu/store.json",
-      JSON.stringify({ version: 1, storeId: this.storeId, machineId: this.machineId }),
+      JSON.stringify({ version: 1, storeId: this.storeId, machineId: this.machineId, witness: true }),
     );
-    this.disk.put("/var/lib/vgpu/instances/.keep", "");
-    this.disk.erase("/var/lib/vgpu/instances/.keep");
+    this.disk.put("/var/lib/vgpu/instances/.store", `${this.storeId}\n`);
+  }
+
+  /** The program is there as an upload leaves it. */
+  unpack(): void {
+    this.findsStore = true;
+    this.disk.put(`/usr/local/lib/vgpu/versions/${PROGRAM}/VERSION`, "0.1.0\n");
+    for (const folder of ["/etc/systemd/system", "/var/lib", "/usr/local/lib"]) this.disk.put(`${folder}/.keep`, "");
   }
 
   actor(name: string): Actor {

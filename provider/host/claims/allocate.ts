@@ -10,6 +10,7 @@ import type { Card } from "../devices/vendor-vfio/discovery";
 import { resetIfOurs, resetUnclaimed } from "../devices/vendor-vfio/reset";
 import { HOST_LOCK, take, under, vfLock } from "../store/locks";
 import { saveRecord, strictRecords } from "../store/records";
+import { requireSettled } from "../store/witness";
 import type { Held } from "../system/system";
 import { nothingFree } from "./no-capacity";
 import { addClaim, type OwnClaims } from "./own-claims";
@@ -82,7 +83,8 @@ async function choose(
   record: InstanceRecord,
   { framework, cards, failures, made, mayReclaim, mayWait }: Search,
 ): Promise<Chosen | { readonly waitFor: string }> {
-  const stock = await framework.readStandings(host, record.id, { cards, records: await strictRecords(host.files) });
+  await requireSettled(host);
+  const stock = await framework.readStandings(host, record.id, { cards, records: await strictRecords(host) });
   const wish = { profile: record.spec.profile, gpu: record.spec.gpu };
   const facts = { cards, ...stock, strategy: host.settings.placement };
   const all = candidates(wish, facts);

@@ -179,7 +179,7 @@ async function othersVerdict(
   vf: string,
   instance: string,
 ): Promise<{ act: "drop"; warning: string } | { act: "clear" }> {
-  for (const { id, record } of await strictRecords(host.files)) {
+  for (const { id, record } of await strictRecords(host)) {
     const { claim } = record;
     if (id === instance || claim?.vf !== vf || !isCurrent(host, claim, record.machineId)) continue;
     const liveness = await claimantLiveness(host, id, "vmm" in record ? (record.vmm as Vmm | null) : null, claim);

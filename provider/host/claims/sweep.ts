@@ -82,7 +82,7 @@ async function sweepOne(
   const lock = await host.locks.take(instanceLock(instance), { verb: host.verb, instance }, 0);
   if (!lock) return;
   try {
-    const found = await findRecord(host.files, instance);
+    const found = await findRecord(host, instance);
     if (found && found.kind !== "record") return;
     const { claim, machineId, vmm } = found?.record ?? { claim: null, machineId: host.machineId, vmm: null };
     if (claim && isCurrent(host, claim, machineId) && isSameDevice(claim, device)) return;
@@ -104,7 +104,7 @@ const isSameDevice = (claim: Claim, { vf, mdevUuid }: DeviceName) =>
 /** Of what had a type when the pass began, whatever nobody claims, we did not type and still has it. */
 async function reportForeignVfs(host: HostContext, cards: readonly Card[], note: Note): Promise<void> {
   const claimed = new Set<string>();
-  for (const found of await findRecords(host.files))
+  for (const found of await findRecords(host))
     if (found.kind !== "broken" && found.record.claim) claimed.add(found.record.claim.vf);
   for (const card of cards) {
     for (const { address, reason } of card.unreadable) note(address, "waiting", `it cannot be read: ${reason}`);
@@ -124,7 +124,7 @@ async function reportForeignVfs(host: HostContext, cards: readonly Card[], note:
  */
 async function reportForeignMdevs(host: HostContext, note: Note): Promise<void> {
   const claimed = new Map<string, string>();
-  for (const found of await findRecords(host.files))
+  for (const found of await findRecords(host))
     if (found.kind !== "broken" && found.record.claim) claimed.set(found.record.claim.mdevUuid, found.id);
   try {
     for (const { uuid, device, typeId, leaving } of [...(await mdevsByDevice(host)).values()].flat()) {

@@ -10,7 +10,7 @@ export async function knownRecord(
   id: string,
   incarnation: string | undefined,
 ): Promise<InstanceRecord> {
-  const record = await ownRecord(host.files, id);
+  const record = await ownRecord(host, id);
   if (!record)
     throw new VgpuError("not_found", `There is no instance ${id} in the store of this host.`, {
       hint: `Run 'vgpu-host read ${id}' to see whether something of it is left, and 'vgpu-host delete ${id}' to remove that.`,

@@ -6,6 +6,7 @@ import { releaseClaim } from "../claims/release";
 import type { HostContext } from "../context";
 import { unlinkIfThere } from "../store/files";
 import { folderOf, ownRecord, saveRecord } from "../store/records";
+import { requireWitness } from "../store/witness";
 import { textOf } from "../system/system";
 import { StartUnanswered } from "../vmm/boot";
 import { removeUnusedBases } from "../vmm/disk";
@@ -29,7 +30,7 @@ interface Undo {
 export async function rollBack(host: HostContext, id: string, { before, failure, made }: Undo): Promise<VgpuError> {
   let record: InstanceRecord | undefined;
   try {
-    record = await ownRecord(host.files, id);
+    record = await ownRecord(host, id);
     if (!isOwnClaim(made, record?.claim ?? null)) {
       const now = record?.claim ? `claims ${record.claim.vf}` : "claims nothing";
       host.warn(`The record of ${id} was changed by somebody else and now ${now}: nothing was taken back.`);
@@ -52,8 +53,17 @@ export async function rollBack(host: HostContext, id: string, { before, failure,
     else await removeFiles(host, id);
     return asVgpu(failure);
   } catch (cause) {
+    // Nothing was claimed, and there is nowhere to take anything back from.
+    if (!record && made.known.length === 0 && !(await isStoreThere(host))) return asVgpu(failure);
     return keepPending(host, id, { record, before, failure, cause });
   }
+}
+
+async function isStoreThere(host: HostContext): Promise<boolean> {
+  return requireWitness(host).then(
+    () => true,
+    () => false,
+  );
 }
 
 /** A VM that came up before its start failed is stopped by us: it did not end of its own wish, and reconcile may start it again. */

@@ -1,8 +1,9 @@
 import type { InstanceRecord } from "../../protocol/record";
 import type { InstanceView } from "../../protocol/view";
 import type { HostContext } from "../context";
-import { findRecord } from "../store/records";
-import { emptyView, lostView, recordedState, viewOf } from "./view";
+import { isBeingMade, readIdentity } from "../store/identity";
+import { type Found, findRecord } from "../store/records";
+import { emptyView, lostView, recordedState, usesOf, viewOf } from "./view";
 
 /**
  * What a failed verb says of its instance, whatever can be seen of it; null when nothing of it is claimed or stored, or when what is
@@ -13,7 +14,12 @@ export async function safeView(
   id: string,
   incarnation: string | undefined,
 ): Promise<InstanceView | null> {
-  const found = await findRecord(host.files, id);
+  let found: Found | undefined;
+  try {
+    found = await findRecord(host, id);
+  } catch {
+    return (await isStoreGone(host, id).catch(() => false)) ? null : emptyView(host, id);
+  }
   if (!found) return (await lostView(host, id).catch(() => emptyView(host, id))) ?? null;
   if (found.kind !== "record") return emptyView(host, id);
   const { record } = found;
@@ -23,6 +29,14 @@ export async function safeView(
   } catch {
     return recordedView(host, record);
   }
+}
+
+/** Whether the store was removed, which is done only without instances, and nothing else on the host tells of this one. */
+async function isStoreGone(host: HostContext, id: string): Promise<boolean> {
+  const now = await readIdentity(host.files);
+  if (now?.storeId === host.storeId && !(await isBeingMade(host.files))) return false;
+  const { unit, devices } = await usesOf(host, id);
+  return !unit && devices.length === 0;
 }
 
 /** What the record alone says of an instance that cannot be looked at. */

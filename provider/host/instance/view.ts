@@ -85,16 +85,17 @@ export interface Leftovers {
 
 /** Throws when any of it cannot be told. */
 export async function leftoversOf(host: HostContext, id: string): Promise<Leftovers> {
+  return { ...(await usesOf(host, id)), files: await isBeingRemoved(host.files, id) };
+}
+
+/** The same without what is in the store. */
+export async function usesOf(host: HostContext, id: string): Promise<Omit<Leftovers, "files">> {
   const devices = await markedFor(host, id);
   const liveness = await ownLiveness(host, id, null);
   if (liveness.answer === "ambiguous") {
     throw new VgpuError("liveness_ambiguous", `It cannot be told whether ${unitName(id)} runs: ${liveness.reason}.`);
   }
-  return {
-    devices,
-    unit: liveness.answer === "live",
-    files: await isBeingRemoved(host.files, id),
-  };
+  return { devices, unit: liveness.answer === "live" };
 }
 
 /** The view of an instance without a record; undefined when positively nothing of it is left. */

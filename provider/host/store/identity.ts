@@ -1,19 +1,23 @@
 import * as z from "zod/mini";
 import { VgpuError } from "../../protocol/errors";
-import { STORE_FILE, STORE_ID_FILE } from "../../protocol/paths";
-import type { Files } from "../system/system";
-import { readIfThere } from "./files";
+import { SETTINGS, STORE_FILE, STORE_ID_FILE } from "../../protocol/paths";
+import { type Files, isNotFound } from "../system/system";
+import { readIfThere, replaceFile, unlinkIfThere } from "./files";
 
 const storeFile = z.looseObject({
   version: z.literal(1),
   storeId: z.string().check(z.minLength(8)),
   machineId: z.string().check(z.minLength(8)),
+  /** The folder of instances has its witness. Stores of before there was one get it, and this, from the next install. */
+  witness: z.optional(z.boolean()),
 });
 
 export interface Identity {
   readonly storeId: string;
   /** Machine that the store was made on. */
   readonly storeMachineId: string;
+  /** Whether the folder of instances must have its witness. */
+  readonly witnessed: boolean;
 }
 
 export async function readMachineId(files: Files): Promise<string> {
@@ -22,7 +26,7 @@ export async function readMachineId(files: Files): Promise<string> {
   throw new VgpuError("host_not_ready", "/etc/machine-id holds no machine id.");
 }
 
-/** Holds the id of a store for as long as it is being made. */
+/** Holds the id of a store for as long as it is being made or removed; meanwhile nothing is claimed in it. */
 export const MAKING_FILE = `${STORE_ID_FILE}.making`;
 
 /** The store of this host; undefined when it was never made, or not to its end. One half without the other is a mismatch. */
@@ -52,7 +56,13 @@ export async function readIdentity(files: Files): Promise<Identity | undefined> 
       `${STORE_FILE} is store ${store.data.storeId}, but ${STORE_ID_FILE} names ${id}.`,
     );
   }
-  return { storeId: id, storeMachineId: store.data.machineId };
+  return { storeId: id, storeMachineId: store.data.machineId, witnessed: store.data.witness === true };
+}
+
+/** Writes the half of the store's identity that is in the store. */
+export function writeStoreFile(files: Files, { storeId, storeMachineId, witnessed }: Identity): Promise<void> {
+  const text = JSON.stringify({ version: 1, storeId, machineId: storeMachineId, witness: witnessed });
+  return replaceFile(files, STORE_FILE, `${text}\n`);
 }
 
 async function readHalves(files: Files): Promise<{ text: string | undefined; id: string | undefined }> {
@@ -60,9 +70,17 @@ async function readHalves(files: Files): Promise<{ text: string | undefined; id:
   return { text, id: (await readIfThere(files, STORE_ID_FILE))?.trim() };
 }
 
-/** Whether the install that made the store has not come to its end: a power cut could still lose it. */
+/** Whether an install or uninstall of the store has not come to its end. */
 export async function isBeingMade(files: Files): Promise<boolean> {
   return (await readIfThere(files, MAKING_FILE)) !== undefined;
+}
+
+/** From here on something may be claimed in the store, so a power cut must not bring the file back. */
+export async function forgetMaking(files: Files): Promise<void> {
+  await unlinkIfThere(files, MAKING_FILE);
+  await files.sync(SETTINGS).catch((error: unknown) => {
+    if (!isNotFound(error)) throw error;
+  });
 }
 
 /** An install that was killed between the halves: nobody has ever been told of that store. */

@@ -1,11 +1,27 @@
 import { VgpuError } from "../../protocol/errors";
 import type { HostContext } from "../context";
-import type { Held } from "../system/system";
+import type { Held, Locks } from "../system/system";
 
 export const instanceLock = (id: string) => `vm-${id}`;
 export const vfLock = (vf: string) => `vf-${vf}`;
 export const HOST_LOCK = "host";
-export const INSTALL_LOCK = "install";
+const INSTALL_LOCK = "install";
+
+/** Longest wait for another install or uninstall. */
+export const INSTALL_TIMEOUT_MS = 60_000;
+
+/**
+ * The lock of whoever makes or removes the store. It comes before all others: who has it may wait for the host's lock, and may only try
+ * an instance's.
+ */
+export async function takeInstallLock(locks: Locks, verb: string): Promise<Held> {
+  const held = await locks.take(INSTALL_LOCK, { verb, instance: "" }, INSTALL_TIMEOUT_MS);
+  if (held) return held;
+  throw new VgpuError(
+    "lock_timeout",
+    `Another install or uninstall was not done within ${INSTALL_TIMEOUT_MS / 1000} s.`,
+  );
+}
 
 /** Takes a lock within the time given, or says who holds it. */
 export async function take(

@@ -4,8 +4,9 @@ import { INSTANCES } from "../../protocol/paths";
 import { type ForeignRecord, foreignRecord, type InstanceRecord, RECORD_VERSION, record } from "../../protocol/record";
 import type { HostContext } from "../context";
 import { errno, type Files, isNotFound, textOf } from "../system/system";
-import { ensureFolder, isFull, listIfThere, PART, removeTree, replaceFile, unlinkIfThere } from "./files";
+import { isFull, listIfThere, PART, removeTree, replaceFile, unlinkIfThere } from "./files";
 import { FORMER, makeReserve, RESERVE, replaceUsingReserve } from "./reserve-file";
+import { isWitness, requireSettled, requireWitness, type Store, strangeFolder } from "./witness";
 
 /** A record as found on the disk. */
 export type Found =
@@ -26,8 +27,14 @@ export const folderOf = (id: string) => `${INSTANCES}/${id}`;
 const RECORD = "record.json";
 const fileOf = (id: string) => `${folderOf(id)}/${RECORD}`;
 
-/** The record of one instance; undefined when there is none. */
-export async function findRecord(files: Files, id: string): Promise<Found | undefined> {
+/** The record of one instance; undefined when there is positively none. */
+export async function findRecord(store: Store, id: string): Promise<Found | undefined> {
+  const found = await findOne(store.files, id);
+  await requireWitness(store);
+  return found;
+}
+
+async function findOne(files: Files, id: string): Promise<Found | undefined> {
   const folder = folderOf(id);
   let names: string[];
   try {
@@ -74,22 +81,24 @@ function parseRecord(id: string, text: string): Found {
   return broken(known.error.issues.map((issue) => `${issue.path.join(".")}: ${issue.message}`).join("; "));
 }
 
-/** Every record of the store, broken ones too. */
-export async function findRecords(files: Files): Promise<Found[]> {
+/** Every record of the store, broken ones too; throws when the folder that was listed is not known to be the store's. */
+export async function findRecords(store: Store): Promise<Found[]> {
+  const { files } = store;
   const found: Found[] = [];
   for (const name of (await listIfThere(files, INSTANCES)).sort()) {
-    if (name.startsWith(DELETING)) continue;
-    const one = await findRecord(files, name);
+    if (name.startsWith(DELETING) || isWitness(name)) continue;
+    const one = await findOne(files, name);
     if (!one) continue;
     const named = instanceId.safeParse(name).success;
     found.push(named ? one : { kind: "broken", id: name, reason: `${folderOf(name)} is not an instance's name` });
   }
+  await requireWitness(store);
   return found;
 }
 
 /** Every record, or an error that names those that cannot be read. */
-export async function strictRecords(files: Files): Promise<Readable[]> {
-  const { readable, broken } = sortRecords(await findRecords(files));
+export async function strictRecords(store: Store): Promise<Readable[]> {
+  const { readable, broken } = sortRecords(await findRecords(store));
   if (broken.length > 0) {
     const reasons = broken.map((one) => `${one.id} (${one.reason})`).join("; ");
     throw new VgpuError("inventory_ambiguous", `Cannot read the record of ${reasons}.`, {
@@ -107,8 +116,8 @@ export function sortRecords(found: readonly Found[]): { readable: Readable[]; br
 }
 
 /** The record of one instance that this version may act on; undefined when there is none. */
-export async function ownRecord(files: Files, id: string): Promise<InstanceRecord | undefined> {
-  const found = await findRecord(files, id);
+export async function ownRecord(store: Store, id: string): Promise<InstanceRecord | undefined> {
+  const found = await findRecord(store, id);
   if (!found) return undefined;
   if (found.kind === "record") return found.record;
   if (found.kind === "broken") {
@@ -128,7 +137,7 @@ export async function saveRecord(host: HostContext, next: InstanceRecord): Promi
   const names = await namesOf(files, next.id);
   const text = `${JSON.stringify(next, undefined, 1)}\n`;
   if (!names.includes(RECORD)) {
-    await ensureFolder(files, folderOf(next.id));
+    await makeFolder(host, next.id);
     await makeReserve(files, fileOf(next.id));
   } else if (!names.includes(RESERVE)) {
     // A full disk took it; the record itself comes first.
@@ -144,6 +153,29 @@ export async function saveRecord(host: HostContext, next: InstanceRecord): Promi
   return next;
 }
 
+/**
+ * Makes an instance's own folder and none above it: a store that is not there, or that an uninstall has just taken away, is not made
+ * again. The look at the witness comes after: from then on the folder keeps an uninstall from going on.
+ */
+async function makeFolder(host: HostContext, id: string): Promise<void> {
+  const { files, storeId } = host;
+  const folder = folderOf(id);
+  try {
+    await files.mkdir(folder);
+  } catch (error) {
+    if (isNotFound(error)) throw strangeFolder(storeId, `${INSTANCES} is missing`);
+    if (errno(error) !== "EEXIST") throw new VgpuError("store_failed", `${folder} cannot be made: ${textOf(error)}.`);
+  }
+  try {
+    await requireSettled(host);
+  } catch (error) {
+    await files.rmdir(folder).catch(() => {});
+    throw error;
+  }
+  // Also when it was there: whoever made it may have been killed before this.
+  await files.sync(INSTANCES);
+}
+
 async function namesOf(files: Files, id: string): Promise<string[]> {
   try {
     return await listIfThere(files, folderOf(id));
@@ -155,6 +187,7 @@ async function namesOf(files: Files, id: string): Promise<string[]> {
 /** Removes an instance's folder: it is gone as a whole or not at all. */
 export async function removeRecord(host: HostContext, id: string): Promise<void> {
   const { files } = host;
+  await requireWitness(host);
   try {
     await finishRemoval(files, id);
     try {

@@ -1,4 +1,4 @@
-import { PROGRAM, STATE } from "../../protocol/paths";
+import { MOUNTS, PROGRAM } from "../../protocol/paths";
 
 export const RECONCILE_SERVICE = "vgpu-reconcile.service";
 export const RECONCILE_TIMER = "vgpu-reconcile.timer";
@@ -6,7 +6,7 @@ export const RECONCILE_TIMER = "vgpu-reconcile.timer";
 /** Runs at boot and each minute. VMs are units of their own, so its end or restart takes none of them with it. */
 const service = `[Unit]
 Description=Repair vGPU virtual machines after a crash or a boot
-RequiresMountsFor=${STATE}
+RequiresMountsFor=${MOUNTS}
 # Ordering only: where these do not exist it means nothing.
 After=nvidia-vgpud.service nvidia-vgpu-mgr.service nvidia-sriov-manage@ALL.service network-online.target
 

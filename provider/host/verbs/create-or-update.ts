@@ -32,7 +32,7 @@ export async function createOrUpdate(host: HostContext, asker: CreateRequest): P
 
 /** The same for a caller that has the instance's lock. */
 export async function createOrUpdateLocked(host: HostContext, asker: CreateRequest, lock: Held): Promise<InstanceView> {
-  const there = await ownRecord(host.files, asker.instance);
+  const there = await ownRecord(host, asker.instance);
   if (there) requireThisMachine(host, there);
   const admission = admit(asker, there);
   if (admission.as === "refused") throw admission.error;
@@ -130,7 +130,7 @@ async function converge(
   }
   let record: InstanceRecord = { ...start, desired: desiredOf(spec) };
   // While a record cannot be read nothing is claimed: better it runs on as it is than not at all.
-  if (restart && spec.running && record.claim) await strictRecords(host.files);
+  if (restart && spec.running && record.claim) await strictRecords(host);
   // Until it is down, the record on the disk keeps the old spec: that is what runs.
   if (record.phase !== "preparing" && (restart || !spec.running)) {
     record = await powerOff(host, record);

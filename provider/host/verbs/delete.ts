@@ -23,7 +23,7 @@ export interface Deleted {
 /** Deletes an instance and all that is its own. */
 export async function deleteInstance(host: HostContext, id: string, incarnation: string | undefined): Promise<Deleted> {
   return under(take(host, instanceLock(id), id), async () => {
-    const record = await ownRecord(host.files, id);
+    const record = await ownRecord(host, id);
     if (record && incarnation !== undefined && record.incarnation !== incarnation) {
       host.warn(`Instance ${id} belongs to ${record.owner} now, as ${record.incarnation}; it was not touched.`);
       return { deleted: true, stale: true, found: true };

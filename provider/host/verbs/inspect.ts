@@ -41,7 +41,7 @@ export interface CardReport {
 
 /** What there is on the host's cards and who has it. While a record cannot be read, nothing is to be had. */
 export async function inspectHost(host: HostContext): Promise<{ cards: CardReport[] }> {
-  const { readable, broken } = sortRecords(await findRecords(host.files));
+  const { readable, broken } = sortRecords(await findRecords(host));
   for (const { id, reason } of broken)
     host.warn(`The record of ${id} cannot be read, so it is not known what it claims: ${reason}.`);
   const framework = await frameworkOf(host);

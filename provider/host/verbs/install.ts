@@ -1,9 +1,19 @@
 import { VgpuError } from "../../protocol/errors";
 import { IMAGES, INSTANCES, PROGRAM, SETTINGS, STATE, STORE_FILE, STORE_ID_FILE, VERSIONS } from "../../protocol/paths";
+import { completeStore } from "../instance/complete-store";
 import { ensureFolder, listIfThere, readIfThere, removeTree, replaceFile, unlinkIfThere } from "../store/files";
-import { type Identity, isBeingMade, MAKING_FILE, readIdentity, readMachineId } from "../store/identity";
-import { INSTALL_LOCK } from "../store/locks";
+import {
+  forgetMaking,
+  type Identity,
+  isBeingMade,
+  MAKING_FILE,
+  readIdentity,
+  readMachineId,
+  writeStoreFile,
+} from "../store/identity";
+import { takeInstallLock, under } from "../store/locks";
 import { findRecords } from "../store/records";
+import { isWitness, makeWitness } from "../store/witness";
 import type { Files, System } from "../system/system";
 import { INSTALLED_UNITS, RECONCILE_SERVICE, RECONCILE_TIMER } from "../units/reconcile";
 import { QEMU_USER } from "../vmm/command";
@@ -11,66 +21,67 @@ import { QEMU_USER } from "../vmm/command";
 /** Where an administrator's units are. */
 export const UNIT_FOLDER = "/etc/systemd/system";
 
-/** Longest wait for another install. */
-const INSTALL_TIMEOUT_MS = 60_000;
-
 /**
  * Makes the host ready: folders, the user that QEMU becomes, and, only for a caller whose state names no store yet, the store. One
  * half of a store is never completed: it may be a file system that is not mounted.
  */
 export async function installHost(world: System, program: string, makeStore: boolean): Promise<Identity> {
-  const lock = await world.locks.take(INSTALL_LOCK, { verb: "install", instance: "" }, INSTALL_TIMEOUT_MS);
-  if (!lock) throw new VgpuError("lock_timeout", `Another install was not done within ${INSTALL_TIMEOUT_MS / 1000} s.`);
-  try {
-    return await installAlone(world, program, makeStore);
-  } finally {
-    await lock.release();
-  }
+  return under(takeInstallLock(world.locks, "install"), () => installAlone(world, program, makeStore));
 }
 
 async function installAlone(world: System, program: string, makeStore: boolean): Promise<Identity> {
   const { files } = world;
+  if (program !== "") await requireProgram(files, program);
   const machineId = await readMachineId(files);
-  let identity = await readIdentity(files);
-  if (!identity) {
-    if (!makeStore)
-      throw new VgpuError(
-        "store_mismatch",
-        `This host has no store: neither ${STORE_FILE} nor ${STORE_ID_FILE} is there.`,
-      );
-    identity = await makeIdentity(world, machineId);
-  }
+  const there = await readIdentity(files);
+  if (!there && !makeStore)
+    throw new VgpuError(
+      "store_mismatch",
+      `This host has no store: neither ${STORE_FILE} nor ${STORE_ID_FILE} is there.`,
+    );
+  const identity = there ? await completeStore(world, there) : await makeIdentity(world, machineId);
   await finishMaking(files);
-  for (const folder of [INSTANCES, `${IMAGES}/incoming`, SETTINGS]) await ensureFolder(files, folder);
+  for (const folder of [`${IMAGES}/incoming`, SETTINGS]) await ensureFolder(files, folder);
   await makeUser(world);
   if (program !== "") {
-    await makeCurrent(world, program);
+    await makeCurrent(world, { program, storeId: identity.storeId });
     await installUnits(world);
   }
   return identity;
+}
+
+/** An uninstall may have removed the program that runs here: what it would set up now would name files that are not there. */
+async function requireProgram(files: Files, program: string): Promise<void> {
+  const folder = `${VERSIONS}/${program}`;
+  if ((await readIfThere(files, `${folder}/VERSION`)) === undefined)
+    throw new VgpuError("host_not_ready", `${folder} is not there any more: an uninstall has removed it.`, {
+      hint: "Run the same command again; it brings the program once more.",
+    });
 }
 
 async function makeIdentity({ files, clock }: System, machineId: string): Promise<Identity> {
   const storeId = clock.uuid();
   await ensureFolder(files, STATE);
   await ensureFolder(files, SETTINGS);
-  if ((await listIfThere(files, INSTANCES)).length > 0) {
+  if ((await listIfThere(files, INSTANCES)).some((name) => !isWitness(name))) {
     throw new VgpuError(
       "store_mismatch",
       `${INSTANCES} has instances, but neither ${STORE_FILE} nor ${STORE_ID_FILE} is there.`,
     );
   }
   await replaceFile(files, MAKING_FILE, `${storeId}\n`);
-  await replaceFile(files, STORE_FILE, `${JSON.stringify({ version: 1, storeId, machineId })}\n`);
+  await makeWitness(files, storeId);
+  const identity = { storeId, storeMachineId: machineId, witnessed: true };
+  await writeStoreFile(files, identity);
   await replaceFile(files, STORE_ID_FILE, `${storeId}\n`);
-  return { storeId, storeMachineId: machineId };
+  return identity;
 }
 
 /** An install that was killed may have left the halves of the store where a power cut would lose them. */
 async function finishMaking(files: Files): Promise<void> {
   if (!(await isBeingMade(files))) return;
-  for (const folder of [STATE, SETTINGS]) await files.sync(folder);
-  await unlinkIfThere(files, MAKING_FILE);
+  for (const folder of [STATE, INSTANCES, SETTINGS]) await files.sync(folder);
+  await forgetMaking(files);
 }
 
 async function makeUser({ commands: tools }: System): Promise<void> {
@@ -90,7 +101,10 @@ async function makeUser({ commands: tools }: System): Promise<void> {
 }
 
 /** Moves `current` to this version if it is higher, and removes versions that nothing refers to. */
-async function makeCurrent({ files }: System, program: string): Promise<void> {
+async function makeCurrent(
+  { files }: System,
+  { program, storeId }: { program: string; storeId: string },
+): Promise<void> {
   const link = `${PROGRAM}/current`;
   const now = await files.target(link).catch(() => "");
   const before = now.split("/").at(-1) ?? "";
@@ -105,7 +119,7 @@ async function makeCurrent({ files }: System, program: string): Promise<void> {
     await files.sync(PROGRAM);
   }
   const used = new Set([program, higher ? program : before]);
-  const records = await findRecords(files);
+  const records = await findRecords({ files, storeId });
   if (records.some((found) => found.kind !== "record")) return;
   for (const found of records) if (found.kind === "record") used.add(found.record.program);
   for (const name of await listIfThere(files, VERSIONS)) {

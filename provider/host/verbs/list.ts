@@ -18,7 +18,7 @@ export async function listInstances(
 ): Promise<{ instances: InstanceView[]; broken: { id: string; reason: string }[] }> {
   const instances: InstanceView[] = [];
   const broken: { id: string; reason: string }[] = [];
-  const known = await findRecords(host.files);
+  const known = await findRecords(host);
   for (const found of known) {
     if (found.kind === "broken") {
       broken.push({ id: found.id, reason: found.reason });

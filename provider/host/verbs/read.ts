@@ -11,7 +11,7 @@ export async function readInstance(
   id: string,
   incarnation: string | undefined,
 ): Promise<InstanceView | null> {
-  const record = await ownRecord(host.files, id);
+  const record = await ownRecord(host, id);
   if (!record) return (await lostView(host, id)) ?? null;
   requireIncarnation(record, incarnation);
   if (incarnation !== undefined && !record.acknowledged) await acknowledge(host, id, incarnation);
@@ -23,7 +23,7 @@ async function acknowledge(host: HostContext, id: string, incarnation: string): 
   const lock = await host.locks.take(instanceLock(id), { verb: host.verb, instance: id }, 0);
   if (!lock) return;
   try {
-    const found = await findRecord(host.files, id);
+    const found = await findRecord(host, id);
     if (found?.kind === "record" && found.record.incarnation === incarnation)
       await saveRecord(host, { ...found.record, acknowledged: true });
   } catch {

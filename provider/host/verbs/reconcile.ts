@@ -30,7 +30,7 @@ export async function reconcileHost(asked: HostContext): Promise<Report> {
   const host: HostContext = { ...asked, opened, settings: { ...asked.settings, releaseWaitMs: 0 } };
   const findings: Finding[] = [];
   const note: Note = (about, kind, text) => findings.push({ about, kind, text });
-  const records = await findRecords(host.files);
+  const records = await findRecords(host);
   const broken = records.filter((found) => found.kind === "broken");
   for (const one of broken) note(one.id, "pending", `its record cannot be read: ${one.reason}`);
   // What an unreadable record claims is unknown, so no virtual function may be touched. An mdev is nobody else's.
@@ -102,7 +102,7 @@ async function withInstance(
   const lock = await host.locks.take(instanceLock(id), { verb: host.verb, instance: id }, 0);
   if (!lock) return;
   try {
-    const found: Found | undefined = await findRecord(host.files, id);
+    const found: Found | undefined = await findRecord(host, id);
     if (found?.kind === "foreign")
       note(id, "waiting", `its record has version ${found.record.version}; it is left alone`);
     if (found?.kind !== "record") return;
@@ -178,7 +178,7 @@ async function tidyStore(host: HostContext, note: Note): Promise<void> {
     if (!lock) continue;
     try {
       await tidyFolder(host.files, id);
-      if (!(await findRecord(host.files, id))) await removeIncoming(host, id);
+      if (!(await findRecord(host, id))) await removeIncoming(host, id);
     } catch (error) {
       note(id, "pending", `its files cannot be tidied: ${textOf(error)}`);
     } finally {

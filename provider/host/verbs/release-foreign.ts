@@ -10,7 +10,7 @@ import { strictRecords } from "../store/records";
 /** Clears a virtual function that was typed by somebody else: by hand only, and under the guards of every release. */
 export async function releaseForeign(host: HostContext, vf: string): Promise<{ released: string; typeId: number }> {
   return under(take(host, vfLock(vf), ""), async (lock) => {
-    for (const { id, record } of await strictRecords(host.files)) {
+    for (const { id, record } of await strictRecords(host)) {
       if (record.claim?.vf === vf && isCurrent(host, record.claim, record.machineId)) {
         throw new VgpuError("owned_by_other", `${vf} is not foreign: instance ${id} claims it.`, {
           hint: `Stop or delete instance ${id}.`,

@@ -1,33 +1,132 @@
-import { VgpuError } from "../../protocol/errors";
-import { PROGRAM, RUN, SETTINGS, STATE, STORE_ID_FILE } from "../../protocol/paths";
+import { dirname } from "node:path";
+import { isVgpuError, VgpuError } from "../../protocol/errors";
+import { INSTANCES, PROGRAM, RUN, SETTINGS, STATE, STORE_ID_FILE } from "../../protocol/paths";
 import type { HostContext } from "../context";
 import { mdevMarks } from "../devices/mdev/marks";
 import { markedVfs } from "../devices/vendor-vfio/marks";
-import { removeTree, replaceFile, unlinkIfThere } from "../store/files";
-import { MAKING_FILE } from "../store/identity";
-import { findRecords } from "../store/records";
+import { completeStore } from "../instance/complete-store";
+import { listIfThere, replaceFile, unlinkIfThere } from "../store/files";
+import { forgetMaking, type Identity, MAKING_FILE, readIdentity } from "../store/identity";
+import { HOST_LOCK, instanceLock, take, takeInstallLock, under } from "../store/locks";
+import { findRecords, tidyFolder, untidyNames } from "../store/records";
+import { makeWitness, removeInstancesFolder } from "../store/witness";
+import { errno, type Files, isNotFound, textOf } from "../system/system";
 import { INSTALLED_UNITS, RECONCILE_SERVICE, RECONCILE_TIMER } from "../units/reconcile";
 import { UNIT_FOLDER } from "./install";
 
-/** Removes the program and its empty store; refused while any instance, readable or not, any VM or any mark is there. */
+/**
+ * Removes the program and its empty store; refused while any instance, readable or not, any VM or any mark is there. No install runs
+ * beside it, and nobody claims a device; one that was cut short is finished by repeating it, or by the next install.
+ */
 export async function uninstallHost(host: HostContext): Promise<{ uninstalled: true }> {
-  const records = (await findRecords(host.files)).map((found) => found.id);
+  return under(takeInstallLock(host.locks, host.verb), async () => {
+    const identity = await sameStore(host);
+    await tidyStore(host);
+    return under(take(host, HOST_LOCK, ""), async () => {
+      await requireUnused({ ...host, storeId: identity?.storeId ?? "" });
+      await fence(host, identity);
+      await removeAll(host);
+      return { uninstalled: true };
+    });
+  });
+}
+
+/** The store that is to go, complete; undefined when there is none, or another uninstall was first. */
+async function sameStore(host: HostContext): Promise<Identity | undefined> {
+  const identity = await readIdentity(host.files);
+  if (!identity) return undefined;
+  if (host.storeId !== "" && identity.storeId !== host.storeId)
+    throw new VgpuError("store_mismatch", `This host has a new store by now, ${identity.storeId}; it was not touched.`);
+  return completeStore(host, identity);
+}
+
+/** What killed verbs have left of instances that are gone must not keep the store. An instance's lock is only tried. */
+async function tidyStore(host: HostContext): Promise<void> {
+  for (const id of await untidyNames(host.files)) {
+    const lock = await host.locks.take(instanceLock(id), { verb: host.verb, instance: id }, 0);
+    if (lock) await under(Promise.resolve(lock), () => tidyFolder(host.files, id));
+  }
+}
+
+async function requireUnused(host: HostContext): Promise<void> {
+  const records = (await findRecords(host)).map((found) => found.id);
   const units = await host.units.names();
   const left = [...records, ...units, ...(await markedVfs(host)), ...(await mdevMarks.names(host))];
-  if (left.length > 0) {
-    throw new VgpuError("vgpu_cleanup_pending", `The host still has ${left.join(", ")}.`, {
-      hint: "Delete the instances named first.",
+  if (left.length > 0) throw stillUsed(left, "Delete the instances named first.");
+}
+
+const stillUsed = (left: readonly string[], hint: string) =>
+  new VgpuError("vgpu_cleanup_pending", `The host still has ${left.join(", ")}.`, { hint });
+
+/**
+ * From here on no verb can put an instance into the store, however far it is past its own checks. One that was faster keeps the store.
+ * A store without its id or its witness is a mismatch, but for one that is being made or removed; so a killed uninstall leaves that.
+ */
+async function fence({ files }: HostContext, identity: Identity | undefined): Promise<void> {
+  if (identity) await replaceFile(files, MAKING_FILE, `${identity.storeId}\n`);
+  const left = await removeInstancesFolder(files);
+  if (left.length === 0) return;
+  if (identity) {
+    await makeWitness(files, identity.storeId);
+    await forgetMaking(files);
+  }
+  throw stillUsed(left, "A verb works on what is named, or was killed: let it end, or run 'vgpu-host reconcile'.");
+}
+
+async function removeAll({ files, commands: tools }: HostContext): Promise<void> {
+  await tools.run("systemctl", ["disable", "--now", "--quiet", RECONCILE_SERVICE, RECONCILE_TIMER], 60_000);
+  try {
+    for (const name of Object.keys(INSTALLED_UNITS)) await unlinkIfThere(files, `${UNIT_FOLDER}/${name}`);
+    await syncIfThere(files, UNIT_FOLDER);
+    await tools.run("systemctl", ["daemon-reload"], 60_000);
+    // Each of these is on the disk before the next: a power cut must not leave one half alone, nor bring an instance's files back.
+    for (const folder of [INSTANCES, STATE]) await syncIfThere(files, folder);
+    await unlinkIfThere(files, STORE_ID_FILE);
+    await syncIfThere(files, SETTINGS);
+    await clearAway(files, STATE);
+    for (const name of await listIfThere(files, RUN)) if (name !== "lock") await clearAway(files, `${RUN}/${name}`);
+    await clearAway(files, PROGRAM);
+    for (const folder of [STATE, dirname(STATE), dirname(PROGRAM)]) await syncIfThere(files, folder);
+    await forgetMaking(files);
+    // The settings are the operator's; without any the folder goes too.
+    await files.rmdir(SETTINGS).catch(() => {});
+    await syncIfThere(files, dirname(SETTINGS));
+  } catch (error) {
+    if (isVgpuError(error)) throw error;
+    throw new VgpuError("store_failed", `The store is closed, but not all of it could be removed: ${textOf(error)}.`, {
+      hint: "Run the uninstall again; it goes on from there.",
     });
   }
-  await host.commands.run("systemctl", ["disable", "--now", "--quiet", RECONCILE_SERVICE, RECONCILE_TIMER], 60_000);
-  for (const name of Object.keys(INSTALLED_UNITS)) await unlinkIfThere(host.files, `${UNIT_FOLDER}/${name}`);
-  await host.commands.run("systemctl", ["daemon-reload"], 60_000);
-  // A store without its id is a mismatch, but for one that was not made to its end; so a killed uninstall leaves that.
-  if (host.storeId !== "") await replaceFile(host.files, MAKING_FILE, `${host.storeId}\n`);
-  await unlinkIfThere(host.files, STORE_ID_FILE);
-  for (const folder of [STATE, RUN, PROGRAM]) await removeTree(host.files, folder);
-  await unlinkIfThere(host.files, MAKING_FILE);
-  // The settings are the operator's; without any the folder goes too.
-  await host.files.rmdir(SETTINGS).catch(() => {});
-  return { uninstalled: true };
+}
+
+/** How often a folder is emptied into which an upload, or the end of a verb, puts something meanwhile. */
+const TRIES = 3;
+
+/** Removes a path and all below it; answers whether it is gone. A mount point stays, empty, with the folders above it. */
+async function clearAway(files: Files, path: string, addClaim = TRIES): Promise<boolean> {
+  try {
+    await unlinkIfThere(files, path);
+    return true;
+  } catch (error) {
+    if (!["EISDIR", "EPERM"].includes(errno(error))) throw error;
+  }
+  let isEmpty = true;
+  for (const name of await listIfThere(files, path)) if (!(await clearAway(files, `${path}/${name}`))) isEmpty = false;
+  if (!isEmpty) return false;
+  try {
+    await files.rmdir(path);
+  } catch (error) {
+    if (errno(error) === "EBUSY") return false;
+    if (errno(error) === "ENOTEMPTY" && addClaim > 1) return clearAway(files, path, addClaim - 1);
+    if (!isNotFound(error)) throw error;
+  }
+  return true;
+}
+
+async function syncIfThere(files: Files, path: string): Promise<void> {
+  try {
+    await files.sync(path);
+  } catch (error) {
+    if (!isNotFound(error)) throw error;
+  }
 }

@@ -9,7 +9,7 @@ import { sendQmp } from "../vmm/stop";
 export async function stopUnit(host: HostContext, id: string, mainPid: number): Promise<void> {
   const leader = mainPid > 0 ? await host.processes.task(mainPid, mainPid) : undefined;
   if (!leader) return;
-  const record = await ownRecord(host.files, id).catch(() => undefined);
+  const record = await ownRecord(host, id).catch(() => undefined);
   if (!(await sendQmp(host, id, "system_powerdown"))) return;
   const until = (await host.clock.uptimeMs()) + (record?.spec.shutdownTimeoutMs ?? 60_000);
   while ((await host.clock.uptimeMs()) < until) {

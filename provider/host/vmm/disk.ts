@@ -147,7 +147,7 @@ export async function removeIncoming(host: HostContext, id: string): Promise<voi
 export async function removeUnusedBases(host: HostContext): Promise<void> {
   if (!(await listIfThere(host.files, IMAGES)).some(isBase)) return;
   await under(take(host, HOST_LOCK, ""), async () => {
-    const records = await findRecords(host.files);
+    const records = await findRecords(host);
     if (records.some((found) => found.kind !== "record" || isPreparing(found.record))) return;
     const used = new Set(records.map((found) => (found.kind === "record" ? found.record.disk?.base : undefined)));
     const unused = (await listIfThere(host.files, IMAGES)).filter(

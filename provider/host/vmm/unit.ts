@@ -1,5 +1,5 @@
 import { unitName } from "../../protocol/names";
-import { STATE, VERSIONS } from "../../protocol/paths";
+import { MOUNTS, VERSIONS } from "../../protocol/paths";
 import type { TransientUnit } from "../system/system";
 import { exitFile } from "./paths";
 
@@ -20,7 +20,7 @@ export function vmUnit(id: string, program: string, command: readonly string[]):
       // VFIO pins the guest's whole memory.
       "LimitMEMLOCK=infinity",
       "LimitCORE=0",
-      `RequiresMountsFor=${STATE}`,
+      `RequiresMountsFor=${MOUNTS}`,
       `TimeoutStopSec=${STOP_WITHIN}`,
       // systemd runs this also after QEMU has ended by itself, then without a main process.
       `ExecStop=/bin/sh -c '[ -z "$$MAINPID" ] || exec ${VERSIONS}/${program}/vgpu-host unit-stop ${id}'`,

@@ -28,7 +28,7 @@ requires(
     expect(await program.create("vm-2")).toMatchObject({ ok: false, error: { code: "store_failed" } });
 
     expect(await program.ask("delete", { instance: "vm-1" })).toMatchObject({ ok: true });
-    expect((await host.exec(["ls", "-A", "/var/lib/vgpu/instances"])).stdout).toBe("");
+    expect((await host.exec(["ls", "-A", "/var/lib/vgpu/instances"])).stdout).toBe(".store\n");
     expect((await program.writes()).at(-1)).toBe(`${VF} 0 ok`);
   });
 });

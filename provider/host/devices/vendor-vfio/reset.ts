@@ -28,7 +28,7 @@ export async function resetIfOurs(host: HostContext, vf: string, forInstance: st
   if (now.typeId !== 0 && mark?.typeId !== now.typeId)
     return { kind: "not to be had", reason: `it is foreign: it has type ${now.typeId}, which we did not set` };
   if (mark && mark.instance !== forInstance) {
-    const reason = await heldBackFor(host, vf, mark.instance, await strictRecords(host.files));
+    const reason = await heldBackFor(host, vf, mark.instance, await strictRecords(host));
     if (reason !== undefined) return { kind: "in use", reason: `in use: ${reason}` };
   }
   if (now.typeId === 0) return { kind: "clean" };
@@ -46,7 +46,7 @@ export async function resetUnclaimed(host: HostContext, vf: string, forInstance:
   if (!lock) return false;
   try {
     // Whoever claims it does so with its lock, so no claim can come in between.
-    for (const { record } of await strictRecords(host.files))
+    for (const { record } of await strictRecords(host))
       if (record.claim?.vf === vf && isCurrent(host, record.claim, record.machineId)) return false;
     return (await resetIfOurs(host, vf, forInstance, lock)).kind === "clean";
   } finally {

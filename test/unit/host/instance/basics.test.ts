@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { create, type Outcome, PROFILE, pass, recordOf, run, TYPE, writes } from "../../../sim/run";
+import { create, instancesOf, type Outcome, PROFILE, pass, recordOf, run, TYPE, writes } from "../../../sim/run";
 import { seenOf, VF1, VF2 } from "../../../sim/scenario";
 import { Sim } from "../../../sim/sim-system";
 import { expectRow } from "../../../support/scenario-row";
@@ -56,7 +56,7 @@ test("G-01 delete stops the guest, clears the device and leaves nothing", async 
   const outcome = await run(sim, "delete", { instance: "a" });
   expectRow(seenOf(sim, outcome), { writes: [TYPED1, `${VF1} 0 ok`], record: undefined, outcome: "" });
   expect(outcome.value).toEqual({ deleted: true, stale: false, found: true });
-  expect(sim.disk.list("/var/lib/vgpu/instances")).toEqual([]);
+  expect(instancesOf(sim)).toEqual([]);
   expect(sim.disk.list("/run/vgpu/vf")).toEqual([]);
 });
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { claimOn, putRecord } from "../../../sim/records";
-import { create, recordOf, run, TYPE, writes } from "../../../sim/run";
+import { create, instancesOf, recordOf, run, TYPE, writes } from "../../../sim/run";
 import { endVm, foreignTypes, putMark, refuseWrites, seenOf, told, VF1, vmOf } from "../../../sim/scenario";
 import { Sim } from "../../../sim/sim-system";
 import { expectRow } from "../../../support/scenario-row";
@@ -35,7 +35,7 @@ test("a delete that is refused on a full disk keeps claim and flags, and succeed
   expect(recordOf(sim, "a")).toMatchObject({ deleting: true, claim: { vf: VF1 } });
   sim.hardware.faults.remove(fault);
   expect((await run(sim, "delete", { instance: "a" })).code).toBe("");
-  expect(sim.disk.list("/var/lib/vgpu/instances")).toEqual([]);
+  expect(instancesOf(sim)).toEqual([]);
 });
 
 test("killed at any step of it, or cut from power, the record is whole, and delete finishes", async () => {
@@ -52,10 +52,7 @@ test("killed at any step of it, or cut from power, the record is whole, and dele
     sim.disk.full = at % 2 === 0;
     expect(() => recordOf(sim, "a")).not.toThrow();
     expect((await run(sim, "delete", { instance: "a" })).code).toBe("");
-    expect([sim.disk.list("/var/lib/vgpu/instances"), sim.hardware.functions.map((vf) => vf.typeId)]).toEqual([
-      [],
-      [0, 0],
-    ]);
+    expect([instancesOf(sim), sim.hardware.functions.map((vf) => vf.typeId)]).toEqual([[], [0, 0]]);
   }
 });
 
@@ -64,7 +61,7 @@ test("the room is there also when the power failed right after the create", asyn
     const sim = await full(seed);
     sim.powerCut();
     expect((await run(sim, "delete", { instance: "a" })).code).toBe("");
-    expect(sim.disk.list("/var/lib/vgpu/instances")).toEqual([]);
+    expect(instancesOf(sim)).toEqual([]);
   }
 });
 

@@ -5,6 +5,7 @@ import { claimOn, corruptRecord, putRecord } from "../../../sim/records";
 import {
   begin,
   create,
+  instancesOf,
   newIncarnation,
   type Outcome,
   PROFILE,
@@ -77,7 +78,7 @@ test.each(["full", "readOnly"] as const)(
       says: /instances\/a.*(ENOSPC|EROFS)/,
       outcome: "store_failed",
     });
-    expect(sim.disk.list("/var/lib/vgpu/instances")).toEqual([]);
+    expect(instancesOf(sim)).toEqual([]);
   },
 );
 
@@ -90,7 +91,7 @@ test("C-03 a claim whose save fails is not made", async () => {
     says: /instances\/a\/record\.json cannot be written: EIO/,
     outcome: "store_failed",
   });
-  expect(sim.disk.list("/var/lib/vgpu/instances")).toEqual([]);
+  expect(instancesOf(sim)).toEqual([]);
   expectRow(seenOf(sim, await create(sim, "b"), "b"), {
     writes: [TYPED1],
     record: { claim: { vf: VF1 } },
@@ -170,7 +171,7 @@ test("C-07 (c) when a later step fails, the function is cleared and the whole re
     says: /last words/,
     outcome: "vmm_failed",
   });
-  expect([markOf(sim, VF1), sim.disk.list("/var/lib/vgpu/instances")]).toEqual([undefined, []]);
+  expect([markOf(sim, VF1), instancesOf(sim)]).toEqual([undefined, []]);
 });
 
 test("C-08 (a) a type that this instance's killed verb wrote is used without another write", async () => {
@@ -253,7 +254,7 @@ test.each(["(a) create again", "(b) reconcile after the grace"])(
         record: { phase: "complete", claim: { vf: VF1 } },
         outcome: "",
       });
-      expect(sim.disk.list("/var/lib/vgpu/instances")).toEqual(["a"]);
+      expect(instancesOf(sim)).toEqual(["a"]);
     } else {
       await pass(sim, 300_000);
       expectRow(seenOf(sim, await run(sim, "reconcile", {})), {
@@ -362,5 +363,5 @@ test("nothing is claimed for a requester that is gone, and nothing of its create
   actor.requesterAlive = false;
   const { code, error } = await run(sim, "create", asked("a"), actor);
   expect([code, error?.message]).toEqual(["result_unknown", expect.stringMatching(/nothing was claimed/)]);
-  expect([writes(sim), recordOf(sim, "a"), sim.disk.list("/var/lib/vgpu/instances")]).toEqual([[], undefined, []]);
+  expect([writes(sim), recordOf(sim, "a"), instancesOf(sim)]).toEqual([[], undefined, []]);
 });

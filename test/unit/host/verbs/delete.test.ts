@@ -3,7 +3,7 @@ import type { Settings } from "../../../../provider/host/context";
 import type { Report } from "../../../../provider/protocol/report";
 import type { Spec } from "../../../../provider/protocol/spec";
 import { claimOn, putRecord, vmmOf } from "../../../sim/records";
-import { create, type Outcome, pass, recordOf, rewrite, run, TYPE, writes } from "../../../sim/run";
+import { create, instancesOf, type Outcome, pass, recordOf, rewrite, run, TYPE, writes } from "../../../sim/run";
 import {
   distinctWrites,
   endVm,
@@ -65,7 +65,7 @@ test("G-01 marks saved, orderly stop, release, cleared claim saved, files, recor
     ["write", true, "stopped", true, 0, true],
     ["rename", true, "stopped", false, 0, true],
   ]);
-  expect(sim.disk.list("/var/lib/vgpu/instances")).toEqual([]);
+  expect(instancesOf(sim)).toEqual([]);
 });
 
 /** A delete that cannot clear the device. */
@@ -110,7 +110,7 @@ test("G-03 once the device is free, delete again clears it and removes everythin
     says: "",
     outcome: "",
   });
-  expect([sim.disk.list("/var/lib/vgpu/instances"), sim.disk.list("/run/vgpu/vf")]).toEqual([[], []]);
+  expect([instancesOf(sim), sim.disk.list("/run/vgpu/vf")]).toEqual([[], []]);
 });
 
 test("G-04 reconcile retries the release once a pass, and the caller retries the delete", async () => {

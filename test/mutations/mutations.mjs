@@ -9,6 +9,8 @@ const one = (name, file, find, replace, first) => ({ name, edits: [edit(file, fi
 
 // Where a fault is looked for first, when the histories do not come by it.
 const INSTALL = ["test/crash/install.test.ts"];
+const UNINSTALL = ["test/unit/host/verbs/uninstall.test.ts"];
+const WITNESS = ["test/unit/host/store/witness.test.ts"];
 const INTERLEAVE = ["test/crash/interleave.test.ts"];
 const power = (scenario) => ["test/crash/power.test.ts", "-t", scenario];
 
@@ -380,14 +382,91 @@ export const MUTATIONS = [
   one(
     "no lock in install",
     "verbs/install.ts",
-    "world.locks.take(INSTALL_LOCK,",
-    "world.locks.take(`${INSTALL_LOCK}-${world.clock.uuid()}`,",
+    'under(takeInstallLock(world.locks, "install"), () =>',
+    'under(Promise.resolve({ name: "", release: async () => {} }), () =>',
     INSTALL,
+  ),
+  one(
+    "an uninstall takes no install lock",
+    "verbs/uninstall.ts",
+    "under(takeInstallLock(host.locks, host.verb), async () => {",
+    'under(Promise.resolve({ name: "", release: async () => {} }), async () => {',
+    UNINSTALL,
+  ),
+  one(
+    "an uninstall takes no host lock",
+    "verbs/uninstall.ts",
+    'under(take(host, HOST_LOCK, ""), async () => {',
+    'under(Promise.resolve({ name: "", release: async () => {} }), async () => {',
+    UNINSTALL,
+  ),
+  one(
+    "an uninstall closes the store last",
+    "verbs/uninstall.ts",
+    "      await fence(host, identity);\n      await removeAll(host);",
+    "      await removeAll(host);\n      await fence(host, undefined);",
+    UNINSTALL,
+  ),
+  one(
+    "an uninstall removes what came in after its check",
+    "store/witness.ts",
+    '["ENOTEMPTY", "EEXIST", "EBUSY"].includes(errno(error))) return files.list(INSTANCES)',
+    '["ENOTEMPTY", "EEXIST", "EBUSY"].includes(errno(error))) return []',
+    UNINSTALL,
+  ),
+  one(
+    "a record makes the store's folder again",
+    "store/records.ts",
+    "  try {\n    await files.mkdir(folder);",
+    "  await files.mkdir(INSTANCES).catch(() => {});\n  try {\n    await files.mkdir(folder);",
+    UNINSTALL,
+  ),
+  one(
+    "a new record does not ask for the witness",
+    "store/records.ts",
+    "    await requireSettled(host);\n",
+    "",
+    WITNESS,
+  ),
+  one(
+    "a list does not ask for the witness",
+    "store/witness.ts",
+    "if (there !== storeId) throw strangeFolder(storeId, whyStrange(there));",
+    "",
+    WITNESS,
+  ),
+  one(
+    "a missing witness is made again",
+    "lifecycle/complete-store.ts",
+    "if (witnessed) return missing;",
+    "if (witnessed) return undefined;",
+    WITNESS,
+  ),
+  one(
+    "an empty folder is the older store's",
+    "lifecycle/complete-store.ts",
+    "return signs.length > 0 ?",
+    "return signs.length > 1e9 ?",
+    WITNESS,
+  ),
+  one(
+    "a claim is made in a store that is being removed",
+    "claims/allocate.ts",
+    "  await requireSettled(host);\n",
+    "",
+    WITNESS,
+  ),
+  one(
+    "a power cut brings a finished making file back",
+    "store/identity.ts",
+    "  await files.sync(SETTINGS).catch((error: unknown) => {\n    if (!isNotFound(error)) throw error;\n  });\n",
+    "",
+    ["test/crash/uninstall.test.ts"],
   ),
   one(
     "forget the fsync of what a killed install has made",
     "verbs/install.ts",
-    "  for (const folder of [STATE, SETTINGS]) await files.sync(folder);\n",
+    "  for (const folder of [STATE, INSTANCES, SETTINGS]) await files.sync(folder);\n",
     "",
     INSTALL,
   ),

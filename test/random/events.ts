@@ -5,6 +5,7 @@ import { eraseRecord } from "../sim/run";
 import type { Actor } from "../sim/scheduler";
 import type { Sim } from "../sim/sim-system";
 import { isChange } from "../sim/steps";
+import { storeState } from "../sim/store";
 import { filesAt, places, usualFile } from "./devices";
 import type { Foreigner } from "./external-actor";
 import { IDS } from "./operators";
@@ -187,7 +188,9 @@ export class Events {
   /** An old record comes back, as from a backup. */
   restore(): string {
     const [id, text] = this.old.pop() ?? ["", ""];
-    if (id === "" || this.sim.locks.held.has(`vm-${id}`)) return "no record to restore";
+    // Nobody puts one where there is no store, or into one that is just being removed.
+    const isStable = !this.sim.findsStore || (storeState(this.sim) === "whole" && !this.sim.locks.held.has("install"));
+    if (id === "" || !isStable || this.sim.locks.held.has(`vm-${id}`)) return "no record to restore";
     this.observer.erased(id);
     this.observer.restored(id);
     this.corrupt.delete(id);

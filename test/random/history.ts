@@ -37,6 +37,8 @@ export async function tell(seed: number, mostSteps: number): Promise<Told> {
     bootWaitMs: 40_000,
     pollMs: 250,
   };
+  // On every fifth host the store comes and goes.
+  if (seed % 5 === 2) sim.unpack();
   const observer = new Observer(sim);
   const log: string[] = [];
   const lastSteps: string[] = [];

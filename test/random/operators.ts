@@ -13,6 +13,9 @@ const VERBS: readonly Verb[] = [
   ...(["list", "inspect", "release"] as const),
 ];
 
+/** On hosts where the store comes and goes. */
+const STORE_VERBS: readonly Verb[] = ["uninstall", "uninstall", "install"];
+
 /** Operators who drive the verbs, each with the state files that a provider would keep: at times old ones. */
 export class Operators {
   /** Incarnations that some state knows, newest last. */
@@ -23,7 +26,9 @@ export class Operators {
   /** Begins a verb; answers what it was. */
   begin(): { actor: Actor; text: string; outcome: () => { code: string } | undefined } {
     const { random } = this.sim;
-    const verb = random.pick(VERBS);
+    const verb = random.pick(this.sim.findsStore ? [...VERBS, ...STORE_VERBS] : VERBS);
+    // Whoever asks brings the program where it is missing.
+    if (this.sim.findsStore && !this.sim.hasProgram()) this.sim.unpack();
     const id = random.pick(IDS);
     const asked = this.asked(verb, id);
     const actor = this.sim.actor(verb);
@@ -34,7 +39,7 @@ export class Operators {
 
   private asked(verb: Verb, id: string): Record<string, unknown> {
     const { random } = this.sim;
-    if (["reconcile", "list", "inspect"].includes(verb)) return {};
+    if (["reconcile", "list", "inspect", ...STORE_VERBS].includes(verb)) return {};
     if (verb === "release") return { vf: random.pick(places(this.sim)) ?? "0000:01:00.4", foreign: true };
     if (verb === "create" || verb === "update") {
       const incarnation = (verb === "update" && this.incarnationOf(id)) || this.anew(id);

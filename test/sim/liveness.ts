@@ -13,6 +13,11 @@ const INSTANCES = "/var/lib/vgpu/instances";
  */
 export async function leftAfterwards(sim: Sim, observer: Observer, between: () => void = () => {}): Promise<string[]> {
   await calm(sim);
+  if (sim.findsStore) {
+    sim.unpack();
+    const end = await run(sim, "install", {});
+    if (end.code !== "") return [`the store cannot be made or completed any more: ${end.error?.message}`];
+  }
   const { code, error } = await reconcileLater(sim);
   const left = code === "" ? leftByReconcile(sim, observer) : [`the reconcile fails: ${error?.message}`];
   between();

@@ -103,6 +103,10 @@ export class Sim {
     for (const folder of ["/etc/systemd/system", "/var/lib", "/usr/local/lib"]) this.disk.put(`${folder}/.keep`, "");
   }
 
+  hasProgram(): boolean {
+    return this.disk.has(`/usr/local/lib/vgpu/versions/${PROGRAM}/VERSION`);
+  }
+
   actor(name: string): Actor {
     const actor = new Actor(name, ++this.actorCount);
     this.actors.add(actor);

@@ -156,3 +156,24 @@ test("a create leaves nothing on a mount point from which the disk went away mea
     expect.stringMatching(/\.store is missing/),
   ]);
 });
+
+test("nothing is claimed in a store that is being made or removed, and its create says so", async () => {
+  const sim = new Sim();
+  await create(sim, "a", { running: false });
+  sim.disk.put("/etc/vgpu/store-id.making", `${sim.storeId}\n`);
+  const started = await run(sim, "start", { instance: "a" });
+  const made = await create(sim, "b");
+  for (const outcome of [started, made])
+    expect(told(outcome)).toMatch(/^host_not_ready: The store is being made or removed.*store-id\.making/);
+  expect([sim.hardware.log.writes, recordOf(sim, "a")?.claim, recordOf(sim, "b")]).toEqual([[], null, undefined]);
+});
+
+test("a create, an update or a start finishes an install or uninstall that was cut short", async () => {
+  for (const verb of ["create", "update", "start"] as const) {
+    const sim = host();
+    await create(sim, "a", { running: false }, "org/a");
+    sim.disk.put("/etc/vgpu/store-id.making", `${sim.storeId}\n`);
+    await run(sim, verb, { ...asked(verb), storeId: sim.storeId } as never);
+    expect(storeState(sim)).toBe("whole");
+  }
+});

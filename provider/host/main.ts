@@ -47,7 +47,6 @@ async function openHost(verb: string, identity: Identity | undefined, voice: Rep
   };
 }
 
-
 /** Runs one request and says how it ended. */
 async function answer(request: Request, voice: Omit<Reporter, "warn">): Promise<Result> {
   const warnings = new Set<string>();

@@ -96,8 +96,8 @@ export const MUTATIONS = [
   one(
     "forget the fsync of a removed folder's name",
     "store/records.ts",
-    "  await files.sync(INSTANCES);\n",
-    "",
+    "  await files.sync(INSTANCES);\n  await removeTree(",
+    "  await removeTree(",
     power("delete, running"),
   ),
   one(
@@ -268,7 +268,7 @@ export const MUTATIONS = [
       ),
       edit(
         "verbs/reconcile.ts",
-        "const found: Found | undefined = await findRecord(host.files, id);",
+        "const found: Found | undefined = await findRecord(host, id);",
         "const found: Found | undefined = old.get(id);",
       ),
     ],
@@ -437,14 +437,14 @@ export const MUTATIONS = [
   ),
   one(
     "a missing witness is made again",
-    "lifecycle/complete-store.ts",
+    "instance/complete-store.ts",
     "if (witnessed) return missing;",
     "if (witnessed) return undefined;",
     WITNESS,
   ),
   one(
     "an empty folder is the older store's",
-    "lifecycle/complete-store.ts",
+    "instance/complete-store.ts",
     "return signs.length > 0 ?",
     "return signs.length > 1e9 ?",
     WITNESS,

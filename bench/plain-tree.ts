@@ -88,6 +88,7 @@ function recordOf(index: number, { machineId, bootId, program }: Machine): Insta
     deleting: false,
     retained: false,
     acknowledged: true,
+    requester: null,
     spec: SPEC,
     cleanup: null,
     createdBootId: bootId,

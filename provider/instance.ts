@@ -126,8 +126,9 @@ export interface VgpuInstanceArgs {
    */
   shutdownTimeout?: pulumi.Input<Duration> | undefined;
   /**
-   * Take over an instance of this id that another owner, or another copy of this stack, made. Default false. Used when the
-   * resource is made; changing it later does nothing.
+   * Take over an instance of this id that another owner, or another copy of this stack, made; that one loses it. Default false. Used
+   * when the resource is made; changing it later does nothing. For one run, `VGPU_ADOPT` or the config value `vgpu:adopt` names
+   * instance ids with commas between them.
    */
   adopt?: pulumi.Input<boolean> | undefined;
 }

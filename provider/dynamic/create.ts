@@ -6,11 +6,12 @@ import { imageFile } from "./check";
 import { KeptError } from "./failure";
 import { type FullInputs, withDefaults } from "./inputs";
 import { logOf } from "./log";
+import { askingPlace } from "./origin";
 import { observed, plain, unanswered } from "./outputs";
 import { pulumiId } from "./pulumi-id";
 import { withAlias } from "./renamed";
 import { resolveConnection } from "./resolve-connection";
-import { settings } from "./settings";
+import { adopts, settings } from "./settings";
 import { toSpec } from "./to-spec";
 
 /**
@@ -19,12 +20,21 @@ import { toSpec } from "./to-spec";
  */
 export async function createInstance(values: Record<string, unknown>): Promise<{ id: string; outs: object }> {
   const inputs = withDefaults(values) as unknown as FullInputs;
-  const { host, name, owner, adopt } = inputs;
+  const { host, name, owner } = inputs;
   const id = pulumiId(host, name);
   const incarnation = randomUUID();
   const nothing = unanswered(name, owner, incarnation);
-  const target = await resolveConnection({ host, program: inputs.connection, settings: await settings() });
-  const ask = { verb: "create", instance: name, incarnation, owner, spec: toSpec(inputs), adopt } as const;
+  const given = await settings();
+  const target = await resolveConnection({ host, program: inputs.connection, settings: given });
+  const ask = {
+    verb: "create",
+    instance: name,
+    incarnation,
+    owner,
+    spec: toSpec(inputs),
+    adopt: inputs.adopt || adopts(given, name),
+    ...(await askingPlace()),
+  } as const;
 
   const result = await callVerb({
     host,

@@ -18,6 +18,12 @@ export interface ProviderSettings {
   readonly stack: (name: string) => string | undefined;
 }
 
+/** Whether the user wants this instance to be taken over, beside what the program says: instance ids with commas between them. */
+export function adopts({ environment, stack }: ProviderSettings, instance: string): boolean {
+  const named = [environment("ADOPT"), stack("adopt")].flatMap((list) => list?.split(",") ?? []);
+  return named.some((id) => id.trim() === instance);
+}
+
 export async function settings(): Promise<ProviderSettings> {
   const stack = await config;
   return {

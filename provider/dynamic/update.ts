@@ -6,9 +6,10 @@ import { imageFile } from "./check";
 import { KeptError } from "./failure";
 import { type ConnectionInputs, type FullInputs, withDefaults } from "./inputs";
 import { logOf } from "./log";
+import { askingPlace } from "./origin";
 import { type Observed, observed, plain, unanswered } from "./outputs";
 import { resolveConnection } from "./resolve-connection";
-import { settings } from "./settings";
+import { adopts, settings } from "./settings";
 import { fromState } from "./state";
 import { toSpec } from "./to-spec";
 
@@ -22,14 +23,15 @@ export async function updateInstance(
   news: Record<string, unknown>,
 ): Promise<{ outs: object }> {
   const inputs = withDefaults(news) as unknown as FullInputs;
-  const { host, owner, adopt } = inputs;
+  const { host, owner } = inputs;
   const { instance, storeId, incarnation: known } = fromState(id, olds);
   const incarnation = known || randomUUID();
+  const given = await settings();
   const target = await resolveConnection({
     host,
     program: inputs.connection,
     state: withDefaults(olds).connection as ConnectionInputs,
-    settings: await settings(),
+    settings: given,
   });
   const ask = {
     verb: "update",
@@ -37,7 +39,9 @@ export async function updateInstance(
     incarnation,
     owner,
     spec: toSpec(inputs),
-    adopt,
+    // What the host has answered once is made, and adopting is for what is not: else two programs would take it from each other for ever.
+    adopt: storeId === "" && (inputs.adopt || adopts(given, instance)),
+    ...(await askingPlace()),
     ...(storeId && { storeId }),
   } as const;
   const before = { ...unanswered(instance, owner, incarnation), ...pastView(olds), incarnation };

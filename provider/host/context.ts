@@ -51,4 +51,9 @@ export interface HostContext extends System {
   readonly opened?: () => Promise<OpenFiles>;
   /** Whether the requester was heard of lately; nothing new is claimed for one that was not. */
   requesterAlive(): boolean;
+  /**
+   * Sends the verb's result, while its locks are still held, and waits a bounded time for the requester to confirm that it has it. A
+   * failure afterwards changes no answer any more.
+   */
+  confirmed(value: unknown): Promise<boolean>;
 }

@@ -21,15 +21,18 @@ config({ jitless: true });
 
 /** Where words of a running verb go. */
 interface Reporter {
-  warn(text: string): void;
   progress(text: string): void;
   requesterAlive(): boolean;
+  /** Sends a result and waits for the requester to confirm it. */
+  deliver(result: Result): Promise<boolean>;
 }
 
 /** This version's hash, when it runs from where versions are installed. */
 const PROGRAM_HASH = /^[0-9a-f]{64}$/.exec(basename(dirname(__filename)))?.[0] ?? "";
 
-async function openHost(verb: string, identity: Identity | undefined, voice: Reporter): Promise<HostContext> {
+type Spoken = Pick<HostContext, "warn" | "progress" | "requesterAlive" | "confirmed">;
+
+async function openHost(verb: string, identity: Identity | undefined, spoken: Spoken): Promise<HostContext> {
   const [settings, bootId, machineId] = await Promise.all([
     readSettings(realSystem.files),
     realSystem.clock.bootId(),
@@ -37,7 +40,7 @@ async function openHost(verb: string, identity: Identity | undefined, voice: Rep
   ]);
   return {
     ...realSystem,
-    ...voice,
+    ...spoken,
     settings,
     bootId,
     machineId,
@@ -47,32 +50,50 @@ async function openHost(verb: string, identity: Identity | undefined, voice: Rep
   };
 }
 
+interface Answer {
+  readonly result: Result;
+  /** The result was sent before the verb gave its locks back; `confirmed` says whether it is saved that the requester has it. */
+  readonly delivered?: { readonly confirmed: boolean };
+}
+
 /** Runs one request and says how it ended. */
-async function answer(request: Request, voice: Omit<Reporter, "warn">): Promise<Result> {
+async function answer(request: Request, { deliver, ...voice }: Reporter): Promise<Answer> {
   const warnings = new Set<string>();
   let host: HostContext | undefined;
+  let early: { result: Result; confirmed: boolean } | undefined;
+  const success = ({ storeId, machineId }: HostContext, value: unknown): Result => ({
+    type: "result",
+    ok: true,
+    storeId,
+    machineId,
+    warnings: [...warnings],
+    value,
+  });
   try {
     const identity = await storeFor(realSystem, PROGRAM_HASH, request);
-    host = await openHost(request.verb, identity, { ...voice, warn: (text) => warnings.add(text) });
-    const value = await runVerb(host, request);
-    return {
-      type: "result",
-      ok: true,
-      storeId: host.storeId,
-      machineId: host.machineId,
-      warnings: [...warnings],
-      value,
+    const confirmed = async (value: unknown) => {
+      early = { result: success(host as HostContext, value), confirmed: false };
+      early.confirmed = await deliver(early.result);
+      return early.confirmed;
     };
+    host = await openHost(request.verb, identity, { ...voice, confirmed, warn: (text) => warnings.add(text) });
+    const value = await runVerb(host, request);
+    return early ? { result: early.result, delivered: early } : { result: success(host, value) };
   } catch (error) {
+    // The answer stands; only that it was received could not be saved.
+    if (early) return { result: early.result, delivered: { confirmed: false } };
     const incarnation = "incarnation" in request ? request.incarnation : undefined;
     const view = host && "instance" in request ? await safeView(host, request.instance, incarnation) : null;
     const from = host && { storeId: host.storeId, machineId: host.machineId };
-    return { type: "result", ok: false, ...from, warnings: [...warnings], error: toShape(error), view };
+    return {
+      result: { type: "result", ok: false, ...from, warnings: [...warnings], error: toShape(error), view },
+    };
   }
 }
 
-function exitCode(request: Request, result: Result): number {
+function exitCode(request: Request, { result, delivered }: Answer): number {
   if (!result.ok) return EXIT.error;
+  if (delivered) return delivered.confirmed ? EXIT.ok : EXIT.pending;
   if (request.verb !== "reconcile") return EXIT.ok;
   const { findings, vendorDone } = result.value as Report;
   if (!vendorDone) return EXIT.vendorSkipped;
@@ -83,10 +104,14 @@ async function serve(): Promise<number> {
   try {
     const requester = await receive();
     const progress = (text: string) => send({ type: "progress", text });
-    const result = await answer(requester.request, { progress, requesterAlive: () => requester.alive() });
+    const end = await answer(requester.request, {
+      progress,
+      requesterAlive: () => requester.alive(),
+      deliver: (result) => requester.deliver(result),
+    });
     requester.close();
-    send(result);
-    return exitCode(requester.request, result);
+    if (!end.delivered) send(end.result);
+    return exitCode(requester.request, end);
   } catch (error) {
     send({ type: "result", ok: false, warnings: [], error: toShape(error), view: null });
     return EXIT.error;
@@ -108,17 +133,23 @@ async function main(args: readonly string[]): Promise<number> {
   ignoreLostRequester();
   if (args[0] === "--request") return serve();
   if (args[0] === "unit-stop") {
-    const voice: Reporter = { warn: console.error, progress: console.error, requesterAlive: () => true };
+    const spoken = {
+      warn: console.error,
+      progress: console.error,
+      requesterAlive: () => true,
+      confirmed: async () => false,
+    };
     await stopUnit(
-      await openHost("unit-stop", await readIdentity(realSystem.files), voice),
+      await openHost("unit-stop", await readIdentity(realSystem.files), spoken),
       args[1] ?? "",
       Number(process.env.MAINPID),
     );
     return EXIT.ok;
   }
   const run = async (request: Request) => {
-    const result = await answer(request, { progress: (text) => console.error(text), requesterAlive: () => true });
-    return { result, code: exitCode(request, result) };
+    const progress = (text: string) => console.error(text);
+    const end = await answer(request, { progress, requesterAlive: () => true, deliver: async () => false });
+    return { result: end.result, code: exitCode(request, end) };
   };
   if (args[0] === "--reconcile") {
     return reconcilePass({ run: () => run({ protocol: PROTOCOL, marker: "", verb: "reconcile" }), alone });

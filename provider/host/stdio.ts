@@ -1,5 +1,15 @@
 import { VgpuError } from "../protocol/errors";
-import { HEARTBEAT_EVERY_MS, MAX_LINE, PING_FRESH_MS, type Reply, type Request, request } from "../protocol/messages";
+import {
+  HEARTBEAT_EVERY_MS,
+  MAX_LINE,
+  PING_FRESH_MS,
+  RECEIVED,
+  RECEIVED_WITHIN_MS,
+  type Reply,
+  type Request,
+  type Result,
+  request,
+} from "../protocol/messages";
 import { PROTOCOL } from "../protocol/names";
 
 /** The requester's end of a verb: one request, then pings; progress and one result go back. */
@@ -8,6 +18,8 @@ export interface Requester {
   send(reply: Reply): void;
   /** Whether it was heard of lately. */
   alive(): boolean;
+  /** Sends the result, and waits a bounded time for the word that it was received. */
+  deliver(result: Result): Promise<boolean>;
   /** Ends the heartbeat. */
   close(): void;
 }
@@ -24,20 +36,36 @@ export function send(reply: Reply): void {
   process.stdout.write(`${JSON.stringify(reply)}\n`);
 }
 
+/** Longest part of a line after the request that is kept: what is longer is no word of a requester. */
+const LONGEST_WORD = 4096;
+
 /** Milliseconds of this process; `performance` would have a good part of Node.js loaded for it. */
 const now = () => process.uptime() * 1000;
 
-/** Reads the request line; what follows on stdin says only that the requester lives. */
+/** Reads the request line; what follows on stdin says that the requester lives and, at last, that it has the result. */
 export function receive(): Promise<Requester> {
   return new Promise((resolve, reject) => {
     let text = "";
     let heard = now();
+    let rest = "";
+    let onLine = (_line: string) => {};
+    let onEnd = () => {};
+    let hasEnded = false;
     const refuse = (message: string) => reject(new VgpuError("invalid_request", message));
-    process.stdin.on("error", () => {});
-    process.stdin.on("end", () => refuse("The request ended before its first line did."));
+    const ended = () => {
+      hasEnded = true;
+      onEnd();
+      refuse("The request ended before its first line did.");
+    };
+    process.stdin.on("error", ended).on("end", ended);
     process.stdin.setEncoding("utf8").on("data", (chunk: string) => {
       heard = now();
-      if (text.includes("\n")) return;
+      if (text.includes("\n")) {
+        const lines = (rest + chunk).split("\n");
+        rest = (lines.pop() ?? "").slice(-LONGEST_WORD);
+        for (const line of lines) onLine(line);
+        return;
+      }
       text += chunk;
       if (text.length > MAX_LINE) return refuse(`The request is longer than ${MAX_LINE} bytes.`);
       if (!text.includes("\n")) return;
@@ -48,6 +76,16 @@ export function receive(): Promise<Requester> {
           request: parsed,
           send,
           alive: () => now() - heard < PING_FRESH_MS,
+          deliver: (result) => {
+            clearInterval(heartbeat);
+            return new Promise((answered) => {
+              onLine = (line) => line.trim() === RECEIVED && answered(true);
+              onEnd = () => answered(false);
+              setTimeout(onEnd, RECEIVED_WITHIN_MS);
+              send(result);
+              if (hasEnded) onEnd();
+            });
+          },
           close: () => clearInterval(heartbeat),
         });
       } catch (error) {

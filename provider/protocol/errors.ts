@@ -106,7 +106,7 @@ export const ERRORS = {
   },
   already_exists: {
     retryable: false,
-    when: "A finished instance of this id exists, and a state already holds it.",
+    when: "An instance of this id exists, and another state holds it or may hold it.",
     hint: "Take it over with adopt: true, or choose another name.",
   },
   retained_instance: {

@@ -1,6 +1,6 @@
 import * as z from "zod/mini";
 import { errorShape } from "./error-shape";
-import { incarnation, instanceId, PROTOCOL, pciAddress } from "./names";
+import { incarnation, instanceId, PROTOCOL, pciAddress, place, plainText } from "./names";
 import { spec } from "./spec";
 import { instanceView } from "./view";
 
@@ -10,6 +10,8 @@ export const MAX_LINE = 1024 * 1024;
 export const PING_EVERY_MS = 5_000;
 /** Oldest ping with which something may still be claimed, in milliseconds. */
 export const PING_FRESH_MS = 15_000;
+/** How long a create waits, after its result, for the requester's word that it has it, in milliseconds. */
+export const RECEIVED_WITHIN_MS = 10_000;
 /** How often a verb that works says so, in milliseconds. */
 export const HEARTBEAT_EVERY_MS = 3_000;
 
@@ -22,6 +24,18 @@ const envelope = {
 const named = { ...envelope, instance: instanceId };
 /** Sent by every verb that comes from a state. */
 const fromState = { ...named, incarnation: z.optional(incarnation) };
+/** Sent by what makes or changes an instance. */
+const asking = {
+  ...named,
+  incarnation,
+  owner: z.string(),
+  spec,
+  adopt: z.boolean(),
+  /** Where the request comes from. A create that says it also confirms its result with {@link RECEIVED}; older requesters do neither. */
+  place: z.optional(place),
+  /** The same for people, such as `alice@laptop:/home/alice/vms`; it decides nothing. */
+  origin: z.optional(plainText(1024)),
+};
 
 /** The first line on stdin of `vgpu-host --request -`. */
 export const request = z.discriminatedUnion("verb", [
@@ -31,8 +45,8 @@ export const request = z.discriminatedUnion("verb", [
   z.object({ ...envelope, verb: z.literal("list"), owner: z.optional(z.string()) }),
   z.object({ ...envelope, verb: z.literal("reconcile") }),
   z.object({ ...fromState, verb: z.literal("read") }),
-  z.object({ ...named, verb: z.literal("create"), incarnation, owner: z.string(), spec, adopt: z.boolean() }),
-  z.object({ ...named, verb: z.literal("update"), incarnation, owner: z.string(), spec, adopt: z.boolean() }),
+  z.object({ ...asking, verb: z.literal("create") }),
+  z.object({ ...asking, verb: z.literal("update") }),
   z.object({ ...fromState, verb: z.literal("start") }),
   z.object({ ...fromState, verb: z.literal("stop") }),
   z.object({ ...fromState, verb: z.literal("delete") }),
@@ -45,6 +59,12 @@ export type RequestOf<V extends Verb> = Extract<Request, { verb: V }>;
 
 /** The requester is alive. Any further line on stdin counts as one. */
 export const PING = '{"type":"ping"}';
+
+/**
+ * Permanent: the requester of a create has its result, and its engine was alive when it had. Sent after the result, once; what another
+ * requester makes from then on is not taken for this one's. A requester whose engine has gone closes stdin instead.
+ */
+export const RECEIVED = '{"type":"received"}';
 
 const okResult = z.object({
   type: z.literal("result"),
@@ -83,7 +103,8 @@ export const readValue = z.object({ instance: z.nullable(instanceView) });
 export const deleteValue = z.object({ deleted: z.literal(true), stale: z.boolean() });
 
 /**
- * Exit codes of the host program. Those of reconcile alone: `pending`, something is left that must still be cleaned up; `vendorSkipped`,
- * nothing of vendor VFIO was touched, since the cards or a record cannot be read. Units declare these two as success.
+ * Exit codes of the host program. Those of reconcile: `pending`, something is left that must still be cleaned up; `vendorSkipped`, nothing
+ * of vendor VFIO was touched, since the cards or a record cannot be read. Units declare these two as success. A create whose result was
+ * not confirmed, or whose confirmation could not be saved, ends with `pending` too.
  */
 export const EXIT = { ok: 0, error: 1, pending: 75, vendorSkipped: 69, notInstalled: 127 } as const;

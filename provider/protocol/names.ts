@@ -26,6 +26,12 @@ export const plainText = (max: number) =>
     z.regex(/^[^\u0000-\u001f\u007f]*$/, "text without control characters"),
   );
 
+/**
+ * Fingerprint of the place that asks for an instance: SHA-256 over machine, user, project folder and backend, so that it discloses none
+ * of them. Equal fingerprints are the same state file asking again, as far as the asking program can know.
+ */
+export const place = z.string().check(z.regex(/^[0-9a-f]{64}$/, "64 hexadecimal digits"));
+
 /** Name of the transient unit that holds one VM. */
 export const unitName = (id: string) => `vgpu-vm-${id}.service`;
 

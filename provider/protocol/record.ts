@@ -1,6 +1,6 @@
 import * as z from "zod/mini";
 import { errorShape } from "./error-shape";
-import { incarnation, instanceId, pciAddress } from "./names";
+import { incarnation, instanceId, pciAddress, place } from "./names";
 import { spec } from "./spec";
 
 /** How the host's driver hands out vGPUs. */
@@ -48,6 +48,22 @@ export type Vmm = z.infer<typeof vmm>;
 /** The disk of an instance: its file beside the record, and the immutable base it rests on. */
 export const disk = z.looseObject({ file: z.string(), format: z.literal("qcow2"), base: z.string() });
 
+/** Who asked for an instance last. */
+export const requester = z.looseObject({
+  /**
+   * What was asked for. Another one than the record's: the record was written since by a program that knows nothing of requesters, and this
+   * is old.
+   */
+  incarnation,
+  /** `""`: not known. */
+  place: z.union([place, z.literal("")]),
+  /** The same for people; `""`: not known. */
+  origin: z.string(),
+  /** The requester has had the result, with its engine alive. */
+  confirmed: z.boolean(),
+});
+export type RecordedRequester = z.infer<typeof requester>;
+
 export const RECORD_VERSION = 1;
 
 /** Permanent: `/var/lib/vgpu/instances/<id>/record.json`. Unknown keys are preserved when it is rewritten. */
@@ -68,6 +84,8 @@ export const record = z.looseObject({
   retained: z.boolean(),
   /** A state that holds this incarnation has spoken to the host. */
   acknowledged: z.boolean(),
+  /** Null, as in records of older programs: nobody knows, so it counts as confirmed and from elsewhere. */
+  requester: z._default(z.nullable(requester), null),
   spec,
   /** Why a cleanup is pending, or null. */
   cleanup: z.nullable(errorShape),

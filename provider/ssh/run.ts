@@ -1,5 +1,5 @@
 import { VgpuError } from "../protocol/errors";
-import { EXIT, PING, PING_EVERY_MS, type Request, type Result, reply } from "../protocol/messages";
+import { EXIT, PING, PING_EVERY_MS, RECEIVED, type Request, type Result, reply } from "../protocol/messages";
 import { PROTOCOL } from "../protocol/names";
 import { VERSIONS } from "../protocol/paths";
 import { printable } from "../protocol/printable";
@@ -8,6 +8,13 @@ import { type Ending, startScript } from "./remote-script";
 
 /** A verb says something every few seconds; after this time without a word it is given up. */
 const SILENCE_MS = 120_000;
+
+/** How long the host may take to save that its result was received. */
+const SAVE_WITHIN_MS = 10_000;
+
+/** Said when that may not be saved. */
+const UNCONFIRMED =
+  "The host could not note that this stack has the instance; run 'pulumi refresh', or another copy of the stack may take it over.";
 
 /** A request without what the wire adds to it. */
 export type Ask = Request extends infer R ? (R extends Request ? Omit<R, "protocol" | "marker"> : never) : never;
@@ -37,6 +44,10 @@ export async function execVerb(
   let answered = false;
   let stray = "";
   let lastWord = Date.now();
+  let onResult = () => {};
+  const resulted = new Promise<void>((resolve) => {
+    onResult = resolve;
+  });
 
   const script = await startScript(
     connection,
@@ -50,7 +61,10 @@ export async function execVerb(
       }
       answered = true;
       if (parsed.type === "progress") options.onProgress?.(printable(parsed.text));
-      if (parsed.type === "result") result = parsed;
+      if (parsed.type === "result") {
+        result = parsed;
+        onResult();
+      }
       return true;
     },
   );
@@ -65,12 +79,28 @@ export async function execVerb(
     if (stdin.writable) stdin.write(`${PING}\n`);
   }, PING_EVERY_MS);
 
+  let unsaved: NodeJS.Timeout | undefined;
+  const confirm = async () => {
+    if (!result?.ok || !expectsConfirmation(ask)) return;
+    clearInterval(pings);
+    // What an engine that has gone will never write into its state was not received.
+    if (!(await (options.requesterLives?.() ?? true))) return void stdin.end();
+    unsaved = setTimeout(() => script.giveUp("the host does not end"), SAVE_WITHIN_MS);
+    if (stdin.writable) stdin.write(`${RECEIVED}\n`);
+  };
+  void resulted.then(confirm);
+
   const ending = await script.ended;
   clearInterval(pings);
+  clearTimeout(unsaved);
+  if (result && unsaved && ending.exit !== EXIT.ok) return { ...result, warnings: [...result.warnings, UNCONFIRMED] };
   if (result) return result;
   if (!answered && ending.exit === EXIT.notInstalled) return "not installed";
   throw unknown(connection, ask, ending, stray);
 }
+
+/** A create that says where it comes from is asked by the host whether its result was received. */
+const expectsConfirmation = (ask: Ask) => ask.verb === "create" && ask.place !== undefined;
 
 function parse(line: string) {
   if (!line.startsWith("{")) return undefined;

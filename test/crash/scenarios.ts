@@ -2,7 +2,9 @@ import type { RequestOf, Verb } from "../../provider/protocol/messages";
 import type { Spec } from "../../provider/protocol/spec";
 import {
   create,
+  ELSEWHERE,
   eraseRecord,
+  HERE,
   instancesOf,
   newIncarnation,
   type Outcome,
@@ -41,6 +43,7 @@ const creates =
     owner: OWNER,
     spec: spec(change),
     adopt: false,
+    place: HERE,
   });
 
 /** As a state would: with the incarnation that it holds. */
@@ -56,6 +59,13 @@ let incarnation = "";
 async function made(sim: Sim, change: Partial<Spec> = {}): Promise<void> {
   await well(create(sim, "a", change, OWNER));
   incarnation = recordOf(sim, "a")?.incarnation ?? "";
+}
+
+/** The engine was killed before the result came. */
+async function unconfirmed(sim: Sim): Promise<void> {
+  const actor = sim.actor("create");
+  actor.confirms = false;
+  await well(run(sim, "create", creates()(), actor));
 }
 
 async function well(outcome: Promise<Outcome>): Promise<void> {
@@ -155,11 +165,19 @@ export const SCENARIOS: readonly Scenario[] = [
     keeps: [],
   },
   {
-    name: "create, taking over what nobody knows of",
+    name: "create, from the same place, where no state has it",
     verb: "create",
     prepare: (sim) => made(sim),
     asked: creates(),
     wrong: runs,
+    keeps: ["a"],
+  },
+  {
+    name: "create, taking over with another spec what was never confirmed",
+    verb: "create",
+    prepare: unconfirmed,
+    asked: () => ({ ...creates({ memoryMiB: 2048 })(), place: ELSEWHERE }),
+    wrong: (sim) => runs(sim) ?? (recordOf(sim, "a")?.spec.memoryMiB === 2048 ? undefined : "it has the old memory"),
     keeps: ["a"],
   },
   {

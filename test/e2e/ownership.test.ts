@@ -86,6 +86,85 @@ requires(
     expect(await qemus("twice")).toEqual([]);
   });
 
+  test("R-29 two colleagues with states of their own and equal owner texts: the second gets nothing of the first's VM, and its destroy deletes nothing", {
+    timeout: 240_000,
+  }, async () => {
+    const program = programFor(host, { name: "shared" });
+    await using first = await new Project({ program }).init();
+    await using second = await new Project({ program }).init();
+    expect((await first.up()).code).toBe(0);
+    const [made] = await first.instances();
+    const before = await host.readFile("/var/lib/vgpu/instances/shared/record.json");
+    const [qemu] = await qemus("shared");
+    const writes = (await host.writes()).length;
+
+    const refused = await second.up();
+    expect(refused.code, refused.text).not.toBe(0);
+    expect(refused.text).toContain("already_exists");
+    // Who, when and from where.
+    expect(refused.text).toContain(String(made?.outputs.ownerId));
+    expect(refused.text).toContain(JSON.parse(before).createdAt);
+    expect(refused.text).toContain(first.folder);
+    expect(refused.text).toContain("adopt: true");
+    expect(refused.text).toContain("VGPU_ADOPT=shared");
+    expect(await second.instances()).toEqual([]);
+    expect((await second.destroy()).code).toBe(0);
+    expect(await host.readFile("/var/lib/vgpu/instances/shared/record.json")).toBe(before);
+    expect(await qemus("shared")).toEqual([qemu]);
+    expect((await host.writes()).length).toBe(writes);
+    expect((await first.up()).text).toContain("2 unchanged");
+
+    const adopted = await second.up("-c", "vgpu:adopt=other, shared");
+    expect(adopted.code, adopted.text).toBe(0);
+    expect(adopted.text).toContain("was adopted");
+    expect(await qemus("shared")).toEqual([qemu]);
+    first.write(programFor(host, { name: "shared", args: { shutdownTimeout: "2s" } }));
+    const late = await first.up();
+    expect(late.text).toContain("owned_by_other");
+    expect((await first.refresh()).text).toContain("owned_by_other");
+    expect((await first.destroy()).code).toBe(0);
+    expect(await qemus("shared")).toEqual([qemu]);
+    expect((await second.destroy()).code).toBe(0);
+    expect(await qemus("shared")).toEqual([]);
+  });
+
+  test("R-29 an adopt: true that was left in both programs takes nothing back by an update", {
+    timeout: 240_000,
+  }, async () => {
+    const adopting = (shutdownTimeout: string) =>
+      programFor(host, { name: "pulled", args: { adopt: true, shutdownTimeout } });
+    await using first = await new Project({ program: adopting("1s") }).init();
+    await using second = await new Project({ program: adopting("1s") }).init();
+    expect((await first.up()).code).toBe(0);
+    expect((await second.up()).code).toBe(0);
+    first.write(adopting("2s"));
+    const late = await first.up();
+    expect(late.code).not.toBe(0);
+    expect(late.text).toContain("owned_by_other");
+    second.write(adopting("3s"));
+    expect((await second.up()).code).toBe(0);
+    expect((await second.destroy()).code).toBe(0);
+    expect(await qemus("pulled")).toEqual([]);
+  });
+
+  test("R-29 what an up made whose state was lost is taken over from the same place and brought to what is asked now", {
+    timeout: 240_000,
+  }, async () => {
+    const shape = (vcpus: number) => programFor(host, { name: "unsaved", args: { vcpus } });
+    await using project = await new Project({ program: shape(1) }).init();
+    expect((await project.up()).code).toBe(0);
+    expect((await project.pulumi("stack", "rm", "--yes", "--force", "--preserve-config")).code).toBe(0);
+    await project.init();
+    project.write(shape(2));
+    const up = await project.up();
+    expect(up.code, up.text).toBe(0);
+    expect(up.text).toContain("taken over");
+    expect(JSON.parse(await host.readFile("/var/lib/vgpu/instances/unsaved/record.json")).spec.vcpus).toBe(2);
+    expect(await qemus("unsaved")).toHaveLength(1);
+    expect((await project.destroy()).code).toBe(0);
+    expect(await qemus("unsaved")).toEqual([]);
+  });
+
   test("R-19 an instance of another stack is not touched, and its owner is named", async () => {
     await using first = await new Project({ program: programFor(host, { name: "mine" }) }).init();
     await using other = await new Project({ program: programFor(host, { name: "mine" }), stack: "prod" }).init();

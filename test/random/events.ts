@@ -4,7 +4,7 @@ import type { Observer } from "../sim/observer";
 import { eraseRecord } from "../sim/run";
 import type { Actor } from "../sim/scheduler";
 import type { Sim } from "../sim/sim-system";
-import { isChange } from "../sim/steps";
+import { isChange, neverFails } from "../sim/steps";
 import { storeState } from "../sim/store";
 import { filesAt, places, usualFile } from "./devices";
 import type { Foreigner } from "./external-actor";
@@ -239,9 +239,9 @@ export function disturb(sim: Sim, actor: Actor): string {
   const what = sim.random.pick(["kill", "kill", "EIO", "ENOSPC", "EACCES"]);
   let count = 0;
   actor.before = (step) => {
-    if (!isChange(step) || /^unlock/.test(step) || ++count !== at) return;
+    if (!isChange(step) || step.startsWith("unlock ") || ++count !== at) return;
     if (what === "kill") sim.kill(actor);
-    else throw new DiskError(what, step);
+    else if (!neverFails(step)) throw new DiskError(what, step);
   };
   return `${what} at change ${at} of ${nameOf(actor)}`;
 }

@@ -1,6 +1,6 @@
 import type { Verb } from "../../provider/protocol/messages";
 import type { Spec } from "../../provider/protocol/spec";
-import { begin, newIncarnation, spec } from "../sim/run";
+import { begin, ELSEWHERE, HERE, newIncarnation, spec } from "../sim/run";
 import type { Actor } from "../sim/scheduler";
 import type { Sim } from "../sim/sim-system";
 import { places } from "./devices";
@@ -15,6 +15,8 @@ const VERBS: readonly Verb[] = [
 
 /** On hosts where the store comes and goes. */
 const STORE_VERBS: readonly Verb[] = ["uninstall", "uninstall", "install"];
+/** Several with equal owner texts; one does not say where it is, as a program of an older release. */
+const PLACES = [HERE, HERE, ELSEWHERE, ELSEWHERE, undefined];
 
 /** Operators who drive the verbs, each with the state files that a provider would keep: at times old ones. */
 export class Operators {
@@ -33,6 +35,7 @@ export class Operators {
     const asked = this.asked(verb, id);
     const actor = this.sim.actor(verb);
     actor.requesterAlive = !random.chance(0.03);
+    actor.confirms = actor.requesterAlive && !random.chance(0.2);
     const { outcome } = begin(this.sim, verb, asked as never, actor);
     return { actor, text: `${verb} ${JSON.stringify(asked)}`, outcome };
   }
@@ -44,7 +47,9 @@ export class Operators {
     if (verb === "create" || verb === "update") {
       const incarnation = (verb === "update" && this.incarnationOf(id)) || this.anew(id);
       const owner = `org/${random.chance(0.9) ? id : "other"}`;
-      return { instance: id, incarnation, owner, spec: this.spec(), adopt: random.chance(0.1) };
+      const place = random.pick(PLACES);
+      const asked = { instance: id, incarnation, owner, spec: this.spec(), adopt: random.chance(0.1) };
+      return { ...asked, ...(place !== undefined && { place }) };
     }
     const incarnation = random.chance(0.7) ? this.incarnationOf(id) : undefined;
     return { instance: id, ...(incarnation !== undefined && { incarnation }) };

@@ -37,6 +37,8 @@ export class Observer implements Watch {
   private moment = 0;
   /** Incarnations that some verb said well of. */
   private readonly answered = new Set<string>();
+  /** Incarnations that some state has, and the place of that state: it has confirmed them, or spoken of them. */
+  private readonly had = new Map<string, { readonly place: string | undefined; readonly spoken: boolean }>();
   private readonly comesBack = new Set<string>();
   private pending: { attempt: WriteAttempt; about: DeviceWrite; instance: string | undefined }[] = [];
   private records = new Map<string, Seen>();
@@ -92,7 +94,7 @@ export class Observer implements Watch {
     this.account();
     const id = actor.about ?? "";
     if (code === "" && ["create", "update", "start", "stop"].includes(verb))
-      this.answered.add((value as { instance: { incarnation: string } }).instance.incarnation);
+      this.noteHad(actor, verb, (value as { instance: { incarnation: string } }).instance.incarnation);
     if (/TypeError|RangeError|ReferenceError/.test(error?.message ?? ""))
       this.found("BUG", `${verb}: ${error?.message}`);
     if (verb === "delete" && code === "" && !(value as { stale: boolean }).stale) {
@@ -100,6 +102,13 @@ export class Observer implements Watch {
         if (author.instance === id) this.found("S6", `delete of ${id} is done, and ${vf} is still typed for it`);
       if (this.sim.kernel.units.has(unitName(id))) this.found("S6", `delete of ${id} is done, and its unit is there`);
     }
+  }
+
+  private noteHad(actor: Actor, verb: string, incarnation: string): void {
+    this.answered.add(incarnation);
+    if (verb === "update") this.had.set(incarnation, { place: actor.place, spoken: true });
+    else if (verb === "create" && (actor.confirms || actor.place === undefined))
+      this.had.set(incarnation, { place: actor.place, spoken: this.had.get(incarnation)?.spoken ?? false });
   }
 
   /** Each step. */
@@ -253,6 +262,18 @@ export class Observer implements Watch {
     const promised = this.answered.has(before.incarnation) && before.phase === "complete";
     if (!now && promised && !before.deleting && !before.retained)
       this.found("S6", `the record of ${id} is gone, and nobody deletes it`);
+    if (now?.record) this.compareIncarnations(before, now.record);
+  }
+
+  /** What one state has, no other gets by a create that does not ask to adopt. */
+  private compareIncarnations(before: InstanceRecord, now: InstanceRecord): void {
+    const { last } = this.sim.scheduler;
+    const had = this.had.get(before.incarnation);
+    if (last?.name !== "create" || last.adopts || !had || now.incarnation === before.incarnation) return;
+    if (before.deleting || before.retained) return;
+    const samePlace = had.place !== undefined && had.place === last.place;
+    if (!samePlace || had.spoken)
+      this.found("HAD", `create from ${last.place} takes ${before.id}, which a state at ${had.place} has`);
   }
 
   private checkClaims(): void {

@@ -43,6 +43,7 @@ export function putRecord(sim: Sim, id: string, change: Partial<InstanceRecord> 
     deleting: false,
     retained: false,
     acknowledged: true,
+    requester: null,
     spec: spec({ running: false }),
     cleanup: null,
     createdBootId: sim.kernel.bootId,

@@ -64,6 +64,11 @@ export function hostOf(sim: Sim, actor: Actor, verb: string, warnings: string[] 
     warn: (text) => warnings.push(text),
     progress: () => {},
     requesterAlive: () => actor.requesterAlive,
+    confirmed: async () => {
+      await sim.scheduler.turn(actor, "answer the requester");
+      await sim.scheduler.turn(actor, "hear the requester");
+      return actor.confirms;
+    },
   };
 }
 
@@ -76,9 +81,11 @@ export function begin<V extends Verb>(
 ): { actor: Actor; outcome: () => Outcome | undefined } {
   const warnings: string[] = [];
   let outcome: Outcome | undefined;
-  const { instance, incarnation, adopt } = asked as { instance?: string; incarnation?: string; adopt?: boolean };
+  const { instance, incarnation, adopt, place } = asked as Partial<RequestOf<"create">>;
   actor.about = instance;
   if (verb !== "create" && !adopt) actor.incarnation = incarnation;
+  actor.adopts = adopt ?? false;
+  actor.place = place;
   const request = { protocol: 1, marker: "", verb, ...asked } as unknown as Request;
   const end = (value: unknown, error: VgpuError | undefined, view?: InstanceView | null) => {
     outcome = { value, error, code: error?.code ?? "", warnings, killed: false, ...(view !== undefined && { view }) };
@@ -124,6 +131,10 @@ export async function run<V extends Verb>(sim: Sim, verb: V, asked: Asked<V>, ac
 let incarnations = 0;
 export const newIncarnation = () => `00000000-0000-4000-8000-${String(++incarnations).padStart(12, "0")}`;
 
+/** Two places whose states have equal owner texts. */
+export const HERE = "1".repeat(64);
+export const ELSEWHERE = "2".repeat(64);
+
 /** Creates an instance, as the provider does. */
 export function create(
   sim: Sim,
@@ -131,7 +142,8 @@ export function create(
   change: Partial<Spec> = {},
   owner = `org/${instance}`,
 ): Promise<Outcome> {
-  return run(sim, "create", { instance, incarnation: newIncarnation(), owner, spec: spec(change), adopt: false });
+  const asked = { instance, incarnation: newIncarnation(), owner, spec: spec(change), adopt: false };
+  return run(sim, "create", { ...asked, place: HERE, origin: "alice@desk:/vms" });
 }
 
 /** The record on the disk, whatever state it is in; undefined when there is none. */

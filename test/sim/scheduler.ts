@@ -9,6 +9,12 @@ export class Actor {
   incarnation: string | undefined;
   /** Whoever asked for it is still there. */
   requesterAlive = true;
+  /** Whoever asked for it has an engine that lives, and confirms what it is given. */
+  confirms = true;
+  /** Where it is asked from. */
+  place: string | undefined;
+  /** It may take what others have. */
+  adopts = false;
   /** Steps taken so far. */
   steps = 0;
   /** Called before each step; may kill the actor or throw the error that the step fails with. */

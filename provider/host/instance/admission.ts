@@ -1,6 +1,5 @@
-import { isDeepStrictEqual } from "node:util";
 import { VgpuError } from "../../protocol/errors";
-import type { InstanceRecord } from "../../protocol/record";
+import type { InstanceRecord, RecordedRequester } from "../../protocol/record";
 import type { Spec } from "../../protocol/spec";
 
 /** Who asks for an instance, and how. */
@@ -11,6 +10,11 @@ export interface CreateRequest {
   readonly incarnation: string;
   readonly adopt: boolean;
   readonly spec: Spec;
+  /** Fingerprint of where the request comes from; absent from older requesters. */
+  readonly place?: string | undefined;
+  readonly origin?: string | undefined;
+  /** A person on the host asks, and no state. */
+  readonly byHand?: boolean;
 }
 
 export type Admission =
@@ -26,7 +30,7 @@ export type Admission =
 export function admit(asker: CreateRequest, there: InstanceRecord | undefined): Admission {
   if (!there) return { as: "new" };
   const same = there.incarnation === asker.incarnation;
-  const made = `made by ${there.owner} at ${there.createdAt}`;
+  const made = madeBy(there);
   // A state that holds the incarnation is the same one under another name: a renamed resource, stack or project.
   const renamed = asker.verb === "update" && same;
   if (there.owner !== asker.owner && !asker.adopt && !renamed)
@@ -39,20 +43,50 @@ export function admit(asker: CreateRequest, there: InstanceRecord | undefined): 
     );
   }
   if (there.retained || there.deleting) return { as: "remainder" };
-  if (same || there.phase !== "complete") return { as: "own" };
+  if (same) return { as: "own" };
   if (asker.adopt) return { as: "own", notice: `Instance ${asker.instance} was adopted; it was ${made}.` };
-  if (!there.acknowledged && isDeepStrictEqual(there.spec, asker.spec)) {
-    return {
-      as: "own",
-      notice: `Instance ${asker.instance} was there already and is taken over; it was ${made} by a create whose answer nobody received.`,
-    };
+  const unclaimed = whyNobodyHas(asker, there);
+  if (unclaimed === undefined) {
+    return refuse(
+      "already_exists",
+      `Instance ${asker.instance} exists already; it was ${made}.`,
+      onceOnly(asker.instance),
+    );
   }
-  return refuse("already_exists", `Instance ${asker.instance} exists already; it was ${made}.`);
+  if (there.phase !== "complete") return { as: "own" };
+  const notice = `Instance ${asker.instance} was there already and is taken over; it was ${made}, and ${unclaimed}.`;
+  return { as: "own", notice };
+}
+
+/**
+ * Why no state can have an instance, so that a create of the same owner may go on with it; undefined when one may. Owner texts do not
+ * tell: copies of a stack with states of their own have equal ones.
+ */
+function whyNobodyHas(asker: CreateRequest, there: InstanceRecord): string | undefined {
+  if (there.acknowledged) return undefined;
+  const requester = requesterOf(there);
+  if (!requester) return there.phase === "complete" ? undefined : "its create was never finished";
+  if (!requester.confirmed) return "its requester never confirmed the result";
+  if (requester.place === "" || requester.place !== asker.place) return undefined;
+  return "it was asked for from this same place, and no state has named it since";
+}
+
+/** Who asked for the incarnation that is there; undefined when an older program made it. */
+export function requesterOf({ requester, incarnation }: InstanceRecord): RecordedRequester | undefined {
+  return requester?.incarnation === incarnation ? requester : undefined;
+}
+
+function madeBy(there: InstanceRecord): string {
+  const origin = requesterOf(there)?.origin;
+  return `made by ${there.owner} at ${there.createdAt}${origin ? ` from ${origin}` : ""}`;
 }
 
 /** What to do when another state holds the instance: here `adopt` would come too late, it is asked when a resource is made. */
 export const ANOTHER_STATE =
   "If another stack shall keep it, remove the resource from this state with 'pulumi state delete'; to have it back, do that and then make the resource with adopt: true.";
+
+const onceOnly = (id: string) =>
+  `Choose another name; or take it over, so that the state that has it now loses it: with adopt: true, 'VGPU_ADOPT=${id} pulumi up' or 'pulumi up -c vgpu:adopt=${id}'.`;
 
 const refuse = (code: "owned_by_other" | "already_exists", message: string, hint?: string): Admission => ({
   as: "refused",

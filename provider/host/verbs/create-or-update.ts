@@ -8,6 +8,7 @@ import { type OwnClaims, ownClaimsFrom } from "../claims/own-claims";
 import type { HostContext } from "../context";
 import { nameOf } from "../devices/device";
 import { type Admission, admit, type CreateRequest } from "../instance/admission";
+import { confirmedWith, heldBy } from "../instance/confirmation";
 import { isDeviceChanged, powerOff, powerOn } from "../instance/power-state";
 import { requireThisMachine } from "../instance/require";
 import { rollBack } from "../instance/rollback";
@@ -26,7 +27,7 @@ import { clearAway, clearLeftovers } from "./delete";
  */
 export async function createOrUpdate(host: HostContext, asker: CreateRequest): Promise<InstanceView> {
   return under(take(host, instanceLock(asker.instance), asker.instance), (lock) =>
-    createOrUpdateLocked(host, asker, lock),
+    confirmedWith(host, asker, () => createOrUpdateLocked(host, asker, lock)),
   );
 }
 
@@ -62,7 +63,7 @@ async function startingRecord(
   { admission, there, left: seen }: { admission: Admission; there: InstanceRecord | undefined; left: Seen },
 ): Promise<InstanceRecord> {
   if (there && admission.as === "own")
-    return { ...there, owner: asker.owner, incarnation: asker.incarnation, acknowledged: asker.verb === "update" };
+    return { ...there, owner: asker.owner, incarnation: asker.incarnation, ...heldBy(asker, there) };
   if (there) await clearAway(host, there);
   await requireNoLeftovers(host, asker, await (seen ?? leftoversOf(host, asker.instance)));
   return {
@@ -77,7 +78,7 @@ async function startingRecord(
     desired: desiredOf(asker.spec),
     deleting: false,
     retained: false,
-    acknowledged: asker.verb === "update",
+    ...heldBy(asker),
     spec: asker.spec,
     cleanup: null,
     createdBootId: host.bootId,

@@ -26,10 +26,7 @@ export async function startInstance(
       });
     const spec = { ...record.spec, running: true };
     const { owner } = record;
-    return createOrUpdateLocked(
-      host,
-      { verb: "update", instance: id, owner, incarnation: record.incarnation, adopt: false, spec },
-      lock,
-    );
+    const asker = { verb: "update", instance: id, owner, incarnation: record.incarnation, adopt: false, spec } as const;
+    return createOrUpdateLocked(host, { ...asker, byHand: incarnation === undefined }, lock);
   });
 }

@@ -1,11 +1,13 @@
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, expect, it } from "vitest";
 import { VgpuError } from "../../../provider/protocol/errors";
+import { RECEIVED } from "../../../provider/protocol/messages";
 import { connect } from "../../../provider/ssh/connect";
 import type { Connection } from "../../../provider/ssh/connection";
 import { type Ask, execVerb } from "../../../provider/ssh/run";
 import { Sshd, type SshdOptions } from "../../fixtures/sshd";
+import { spec } from "../../sim/run";
 import { requires } from "../../support/requirements";
 
 const SHA = "a".repeat(64);
@@ -140,6 +142,60 @@ requires(
     const result = await execVerb(await host("counts-pings.js"), list, options);
     expect(result).toMatchObject({ value: { pings: 2 } });
   }, 30_000);
+
+  const make = (instance: string, place?: string): Ask => ({
+    verb: "create",
+    instance,
+    incarnation: "0".repeat(32),
+    owner: "o",
+    spec: spec(),
+    adopt: false,
+    ...(place !== undefined && { place }),
+  });
+  const here = "1".repeat(64);
+  const heard = () =>
+    readFileSync(join(sshd?.dir ?? "", "var-lib/heard"), "utf8")
+      .trim()
+      .split("\n");
+
+  it("R-29 confirms the result of a create, and is done when that is saved", async () => {
+    const result = await execVerb(await host("waits-for-word.js"), make("a", here), { program: SHA });
+    expect(result).toMatchObject({ ok: true, warnings: [] });
+    expect(heard()).toEqual([RECEIVED, "saved"]);
+  });
+
+  it("R-29 confirms nothing for an engine that has gone, and closes its end", async () => {
+    const options = { program: SHA, requesterLives: async () => false };
+    expect(await execVerb(await host("waits-for-word.js"), make("a", here), options)).toMatchObject({ warnings: [] });
+    expect(heard()).toEqual(["closed"]);
+  });
+
+  it("R-29 says when the host could not save the confirmation", async () => {
+    const result = await execVerb(await host("waits-for-word.js"), make("unsaved", here), { program: SHA });
+    expect(result).toMatchObject({ ok: true, warnings: [expect.stringContaining("pulumi refresh")] });
+  });
+
+  it("R-29 waits a bounded time for the host to save it", async () => {
+    const began = Date.now();
+    const result = await execVerb(await host("waits-for-word.js"), make("slow", here), { program: SHA });
+    expect(result).toMatchObject({ ok: true, warnings: [expect.stringContaining("pulumi refresh")] });
+    expect(Date.now() - began).toBeLessThan(15_000);
+  }, 20_000);
+
+  it.each([
+    ["a create that names no place", make("a")],
+    ["another verb", { ...make("a", here), verb: "update" } as Ask],
+    ["a failure", make("failing", here)],
+  ])("R-29 %s is not confirmed", async (_what, ask) => {
+    const running = execVerb(await host("waits-for-word.js"), ask, { program: SHA });
+    expect(await running).not.toBe("not installed");
+    expect(existsSync(join(sshd?.dir ?? "", "var-lib/heard"))).toBe(false);
+  });
+
+  it("R-29 a program that knows of no confirmation is served as before", async () => {
+    const result = await execVerb(await host("answers.sh"), make("a", here), { program: SHA });
+    expect(result).toMatchObject({ ok: true, warnings: [] });
+  });
 
   it("S-04 says that the result is unknown when the connection dies in the middle", async () => {
     const connected = await host("one-word.sh");

@@ -1,10 +1,12 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs";
+import { hostname, userInfo } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
 import { FakeHost } from "../../fixtures/fake-host";
 import { ProviderProcess, RpcError, stubText } from "../../fixtures/provider-process";
 import { freePort, type Sshd } from "../../fixtures/sshd";
 import { requires } from "../../support/requirements";
+import { prepared } from "../../support/setup-info";
 
 type Values = Record<string, unknown>;
 const DIFF_NONE = 1;
@@ -168,6 +170,54 @@ requires(
     }
   });
 
+  it("R-29 a create says where it comes from, in a hash and for people, and confirms its result", async () => {
+    await provider.create(inputs);
+    const [request] = host.requests();
+    expect(request?.place).toMatch(/^[0-9a-f]{64}$/);
+    expect(request?.origin).toBe(`${userInfo().username}@${hostname()}:${realpathSync(prepared().consumer)}`);
+    expect(host.confirmations()).toBe(1);
+    // Another backend is another state.
+    const other = await ProviderProcess.start({}, { PULUMI_BACKEND_URL: "file:///srv/other" });
+    try {
+      await other.create(inputs);
+    } finally {
+      await other.stop();
+    }
+    expect(host.requests()[1]?.place).toMatch(/^[0-9a-f]{64}$/);
+    expect(host.requests()[1]?.place).not.toBe(request?.place);
+    expect(JSON.stringify(host.requests())).not.toContain("file:///srv/other");
+  }, 30_000);
+
+  it.each([
+    ["the configuration", { "vgpu:adopt": "other, trainer-1" }, {}],
+    ["the environment", {}, { VGPU_ADOPT: "trainer-1" }],
+  ] as const)(
+    "R-29 an instance named by %s is adopted when it is made, and not by a later update",
+    async (_where, config, env) => {
+      const once = await ProviderProcess.start(config, env);
+      try {
+        const { id, outs } = await once.create(inputs);
+        expect(outs.adopt).toBe(false);
+        await once.update(id, outs, await given({ memory: "2GiB", adopt: true }));
+        // What no host has answered yet is still to be made.
+        host.next("create", { exit: 1 });
+        const { kept } = await failure(once.create(inputs));
+        await once.update(id, kept?.properties ?? {}, inputs);
+        await once.create({ ...inputs, name: "trainer-10" });
+      } finally {
+        await once.stop();
+      }
+      expect(host.requests().map(({ verb, adopt }) => `${verb} ${adopt}`)).toEqual([
+        "create true",
+        "update false",
+        "create true",
+        "update true",
+        "create false",
+      ]);
+    },
+    30_000,
+  );
+
   it("R-03 a delete that fails is a failure, without a stack", async () => {
     const { id, outs } = await provider.create(inputs);
     const cause = { code: "device_busy", message: "0000:3b:00.4 is open in process 17.", hint: "", retryable: true };
@@ -297,6 +347,8 @@ requires(
       await creating;
       const pings = readFileSync(join(host.folder, "pings"), "utf8").trim().split("\n");
       expect(pings).toHaveLength(1);
+      // Nor is told that the result was received: no state has it.
+      expect(host.confirmations()).toBe(0);
       expect((await failure(orphan.create(inputs))).message).toContain("engine that asked for this has gone");
       expect(host.requests()).toHaveLength(1);
     } finally {

@@ -230,7 +230,7 @@ test("I-09 the same when the verb was killed over it", async () => {
 
 test("C-08 a repeated create does not use its own typed device while a write of 0 may still come to it", async () => {
   const sim = new Sim();
-  putRecord(sim, "a", { phase: "claimed", claim: claimOn(sim), vmm: null });
+  putRecord(sim, "a", { phase: "claimed", acknowledged: false, claim: claimOn(sim), vmm: null });
   putMark(sim, VF1, "a");
   foreignTypes(sim, VF1, TYPE);
   // The first one did not boot and was killed while it rolled back: the child that writes 0 lives on, with the device's lock.
@@ -238,7 +238,7 @@ test("C-08 a repeated create does not use its own typed device while a write of 
   const rollback = begin(sim, "delete", { instance: "a" });
   await pass(sim, 1_000);
   sim.kill(rollback.actor);
-  const { claim } = putRecord(sim, "a", { phase: "claimed", claim: claimOn(sim), vmm: null });
+  const { claim } = putRecord(sim, "a", { phase: "claimed", acknowledged: false, claim: claimOn(sim), vmm: null });
 
   expectRow(seenOf(sim, await run(sim, "create", ASKED)), {
     writes: [`${VF1} 0 pending`],

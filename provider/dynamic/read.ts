@@ -46,7 +46,9 @@ export async function readInstance(
     throw new VgpuError(
       "owned_by_other",
       `Instance '${instance}' on ${host} was taken over by ${view.ownerId || "somebody else"}; this state's one is gone.`,
-      { hint: "Take it back with adopt: true, or remove the resource with 'pulumi state delete'." },
+      {
+        hint: "Remove the resource with 'pulumi state delete'; to have the instance back, make it again with adopt: true.",
+      },
     );
   }
   return { id, props: plain({ ...props, ...observed(view, { ownerId: String(props.ownerId ?? ""), incarnation }) }) };

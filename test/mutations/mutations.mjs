@@ -12,6 +12,7 @@ const INSTALL = ["test/crash/install.test.ts"];
 const UNINSTALL = ["test/unit/host/verbs/uninstall.test.ts"];
 const WITNESS = ["test/unit/host/store/witness.test.ts"];
 const INTERLEAVE = ["test/crash/interleave.test.ts"];
+const WIRE = ["test/integration/ssh/run.test.ts"];
 const power = (scenario) => ["test/crash/power.test.ts", "-t", scenario];
 
 const VENDOR = "devices/vendor-vfio/assign.ts";
@@ -379,6 +380,71 @@ export const MUTATIONS = [
   ),
   one("claims nothing for nobody", "claims/allocate.ts", "if (!host.requesterAlive()) {", 'if (host.verb === "") {'),
   ...MDEV_MUTATIONS,
+  one(
+    "take-over: of what was confirmed",
+    "instance/admission.ts",
+    "if (!requester.confirmed) return",
+    "if (requester.incarnation) return",
+  ),
+  one(
+    "take-over: from another place",
+    "instance/admission.ts",
+    'requester.place === "" || requester.place !== asker.place',
+    'requester.place === "elsewhere"',
+  ),
+  one(
+    "take-over: between two who name no place",
+    "instance/admission.ts",
+    'requester.place === "" || requester.place !== asker.place',
+    "requester.place !== (asker.place ?? requester.place)",
+  ),
+  one(
+    "take-over: of what a state has named",
+    "instance/admission.ts",
+    "  if (there.acknowledged) return undefined;\n",
+    "",
+  ),
+  one(
+    "take-over: of what an older program made since",
+    "instance/admission.ts",
+    "return requester?.incarnation === incarnation ? requester : undefined;",
+    'return incarnation === "" ? undefined : (requester ?? undefined);',
+  ),
+  one(
+    "take-over: nothing is ever confirmed",
+    "lifecycle/confirmation.ts",
+    "if (await host.confirmed({ instance: view })) await noteConfirmed(host, asker);",
+    "await host.confirmed({ instance: view });",
+  ),
+  one(
+    "take-over: what failed counts as not received",
+    "lifecycle/confirmation.ts",
+    "    await noteConfirmed(host, asker).catch(() => {});\n",
+    "",
+  ),
+  one(
+    "take-over: confirmed without the lock",
+    "verbs/create-or-update.ts",
+    "  return under(take(host, instanceLock(asker.instance), asker.instance), (lock) =>\n    confirmedWith(host, asker, () => createOrUpdateLocked(host, asker, lock)),\n  );",
+    "  return confirmedWith(host, asker, () =>\n    under(take(host, instanceLock(asker.instance), asker.instance), (lock) => createOrUpdateLocked(host, asker, lock)),\n  );",
+  ),
+  one(
+    "take-over: a start by hand counts as a state's",
+    "lifecycle/confirmation.ts",
+    "if (byHand && there) return",
+    'if (byHand && there && verb === "create") return',
+  ),
+  {
+    name: "take-over: confirmed for an engine that has gone",
+    first: WIRE,
+    edits: [
+      {
+        file: "provider/ssh/run.ts",
+        find: "if (!(await (options.requesterLives?.() ?? true))) return void stdin.end();",
+        replace: "",
+      },
+    ],
+  },
   one(
     "no lock in install",
     "verbs/install.ts",

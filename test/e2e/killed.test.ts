@@ -44,6 +44,7 @@ requires(
       claim?: object;
       vmm?: { pid: number };
       deleting?: boolean;
+      requester?: { confirmed: boolean };
     };
     const writes = (await host.writes()).length - writesBefore;
     const marks = readdirSync(await host.path("/run/vgpu/vf")).filter((name) => !name.endsWith(".part")).length;
@@ -52,6 +53,7 @@ requires(
       record.claim ? "claim" : "",
       record.vmm ? `vmm ${record.vmm.pid > 0 ? "known" : "named"}` : "",
       record.deleting ? "deleting" : "",
+      record.requester?.confirmed ? "confirmed" : "",
       marks > 0 ? "marked" : "",
       `${writes} writes`,
     ].join(" ");

@@ -393,6 +393,12 @@ export const MUTATIONS = [
     'requester.place === "elsewhere"',
   ),
   one(
+    "take-over: by a verb that comes late",
+    "instance/admission.ts",
+    "  if (asker.foundConfirmed !== there.incarnation) return undefined;\n",
+    "",
+  ),
+  one(
     "take-over: between two who name no place",
     "instance/admission.ts",
     'requester.place === "" || requester.place !== asker.place',

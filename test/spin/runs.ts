@@ -14,12 +14,16 @@ export const PROPERTIES = {
   SMARK: 25,
   RUN: 26,
   DES: 27,
+  HAD: 31,
+  HEAL: 32,
 } as const;
 export type Property = keyof typeof PROPERTIES;
 
 export interface Run {
   readonly name: string;
   readonly expected: Result;
+  /** File of the model; `claim.pml` unless said. */
+  readonly model?: string;
   /** Definitions for the model, without `-D`: `REBOOT=1 LOST=1`. */
   readonly flags: string;
   /** `quick` ones are played in every `npm test`, the others by `npm run model`; `long` ones may take minutes and much memory. */
@@ -29,6 +33,7 @@ export interface Run {
 type Make = (name: string, expected: Result, flags: string) => Run;
 const quick: Make = (name, expected, flags) => ({ name, expected, flags, size: "quick" });
 const short: Make = (name, expected, flags) => ({ name, expected, flags, size: "short" });
+const takeover: Make = (name, expected, flags) => ({ ...quick(name, expected, flags), model: "takeover.pml" });
 const long: Make = (name, expected, flags) => ({ name, expected, flags, size: "long" });
 
 /**
@@ -49,6 +54,14 @@ export const RUNS: readonly Run[] = [
   quick("an old record that comes back", "ok", "STALE=1 SLOW=0"),
   quick("faults of the machine at once, one verb at a time", "ok", "SEQ=1 REBOOT=1 LATEW=1 LATEU=1 FOREIGN=2"),
   quick("faults by hand at once, one verb at a time", "ok", "SEQ=1 LOST=1 STALE=1 FOREIGN=2"),
+
+  takeover("two places with equal owner texts", "ok", ""),
+  takeover("without: what was confirmed is not taken over", "HAD", "M_CONFIRMED=1"),
+  takeover("without: what was confirmed is taken over from the same place only", "HAD", "M_PLACE=1"),
+  takeover("without: what was confirmed while a create waited is not taken over", "HAD", "M_SEEN=1"),
+  takeover("without: what a state has named is not taken over", "HAD", "M_ACK=1"),
+  takeover("without: the create keeps its lock until the result is confirmed", "HAD", "M_LOCK=1"),
+  takeover("without: a requester whose engine has gone does not confirm", "HEAL", "M_ENGINE=1"),
 
   long("three verbs at once", "ok", "NP=3"),
   long("a verb slower than the grace, and an old record", "ok", "STALE=1"),

@@ -6,7 +6,8 @@ import { PROPERTIES, type Property, type Result, type Run } from "./runs";
 import { stepsOf } from "./trace";
 
 const call = promisify(execFile);
-export const MODEL = join(__dirname, "claim.pml");
+const CLAIM = "claim.pml";
+const fileOf = ({ model = CLAIM }: Run) => join(__dirname, model);
 
 export interface Played {
   readonly result: Result | "incomplete";
@@ -34,7 +35,9 @@ export async function counterexample(run: Run, { folder, signal }: Place): Promi
   // Breadth first; it keeps the middles of steps too, so it needs far more room.
   const end = await search(run, { folder, signal, options: ["-DBFS"], depth: 100_000 });
   const { stdout } = await call("spin", ["-t", "-p", "-g", "model.pml"], { cwd: folder, maxBuffer: 1 << 28 });
-  return [...stepsOf(stdout, await readFile(MODEL, "utf8")), `next: ${resultOf(end.text)} is violated`];
+  // Only the claim's steps have words of their own.
+  const steps = run.model ? stdout.split("\n") : stepsOf(stdout, await readFile(fileOf(run), "utf8"));
+  return [...steps, `next: ${resultOf(end.text)} is violated`];
 }
 
 interface Search extends Place {
@@ -46,7 +49,7 @@ async function search(run: Run, { folder, signal, options, depth }: Search) {
   await mkdir(folder, { recursive: true });
   const at = { cwd: folder, signal, maxBuffer: 1 << 26 };
   const flags = run.flags.split(" ").filter((flag) => flag !== "");
-  const text = await call("gcc", ["-E", "-P", "-x", "c", ...flags.map((flag) => `-D${flag}`), MODEL], at);
+  const text = await call("gcc", ["-E", "-P", "-x", "c", ...flags.map((flag) => `-D${flag}`), fileOf(run)], at);
   await writeFile(join(folder, "model.pml"), text.stdout);
   await call("spin", ["-a", "model.pml"], at);
   const sizes = ["-DVECTORSZ=512", `-DMEMLIM=${run.size === "long" ? 16_000 : 4000}`];

@@ -13,6 +13,8 @@ export interface CreateRequest {
   /** Fingerprint of where the request comes from; absent from older requesters. */
   readonly place?: string | undefined;
   readonly origin?: string | undefined;
+  /** The incarnation that was there and confirmed when the request came, before it waited for the instance's lock. */
+  readonly foundConfirmed?: string | undefined;
   /** A person on the host asks, and no state. */
   readonly byHand?: boolean;
 }
@@ -68,6 +70,8 @@ function whyNobodyHas(asker: CreateRequest, there: InstanceRecord): string | und
   if (!requester) return there.phase === "complete" ? undefined : "its create was never finished";
   if (!requester.confirmed) return "its requester never confirmed the result";
   if (requester.place === "" || requester.place !== asker.place) return undefined;
+  // The verb of an up that was killed may come late: what the next up has made meanwhile is that one's.
+  if (asker.foundConfirmed !== there.incarnation) return undefined;
   return "it was asked for from this same place, and no state has named it since";
 }
 

@@ -1,7 +1,7 @@
 import type { InstanceRecord } from "../../protocol/record";
 import type { InstanceView } from "../../protocol/view";
 import type { HostContext } from "../context";
-import { ownRecord, saveRecord } from "../store/records";
+import { findRecord, ownRecord, saveRecord } from "../store/records";
 import { type CreateRequest, requesterOf } from "./admission";
 
 /** What a record says of who has the instance, when it becomes the asker's. Who changes one by hand leaves that as it is. */
@@ -15,6 +15,16 @@ export function heldBy(
   // A requester that names no place does not confirm either: nobody will ever know.
   const requester = place === undefined ? null : { incarnation, place, origin, confirmed: fromState };
   return { acknowledged: fromState, requester };
+}
+
+/** What is confirmed now, for a create that is about to wait for the instance's lock. */
+export async function findConfirmed(
+  host: HostContext,
+  { verb, instance, place }: CreateRequest,
+): Promise<string | undefined> {
+  if (verb !== "create" || place === undefined) return undefined;
+  const found = await findRecord(host.files, instance);
+  return found?.kind === "record" && requesterOf(found.record)?.confirmed ? found.record.incarnation : undefined;
 }
 
 /**

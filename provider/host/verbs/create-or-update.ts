@@ -8,7 +8,7 @@ import { type OwnClaims, ownClaimsFrom } from "../claims/own-claims";
 import type { HostContext } from "../context";
 import { nameOf } from "../devices/device";
 import { type Admission, admit, type CreateRequest } from "../instance/admission";
-import { confirmedWith, heldBy } from "../instance/confirmation";
+import { confirmedWith, findConfirmed, heldBy } from "../instance/confirmation";
 import { isDeviceChanged, powerOff, powerOn } from "../instance/power-state";
 import { requireThisMachine } from "../instance/require";
 import { rollBack } from "../instance/rollback";
@@ -25,7 +25,8 @@ import { clearAway, clearLeftovers } from "./delete";
  * Brings an instance to what is asked, from whatever is there: the one path of create, update and adopt. So a create that was
  * killed is finished by repeating it.
  */
-export async function createOrUpdate(host: HostContext, asker: CreateRequest): Promise<InstanceView> {
+export async function createOrUpdate(host: HostContext, asked: CreateRequest): Promise<InstanceView> {
+  const asker = { ...asked, foundConfirmed: await findConfirmed(host, asked) };
   return under(take(host, instanceLock(asker.instance), asker.instance), (lock) =>
     confirmedWith(host, asker, () => createOrUpdateLocked(host, asker, lock)),
   );

@@ -55,6 +55,13 @@ const ROWS: readonly Row[] = [
     asker: { place: "" },
     ends: "already_exists",
   },
+  {
+    it: "confirmed at the same place while the asker waited for the lock",
+    there: {},
+    requester: gotHere,
+    asker: { foundConfirmed: undefined },
+    ends: "already_exists",
+  },
   { it: "acknowledged", there: { acknowledged: true }, requester: unconfirmed, ends: "already_exists" },
   { it: "acknowledged, at the same place", there: { acknowledged: true }, requester: gotHere, ends: "already_exists" },
   { it: "of an older program", there: {}, requester: null, ends: "already_exists" },
@@ -127,6 +134,7 @@ describe("R-29 a create of an equal owner gets only what no state can have", () 
       adopt: false,
       spec: record.spec,
       place: HERE,
+      foundConfirmed: record.incarnation,
       ...asker,
     };
     const admission = admit(who, { ...record, requester: recorded });
@@ -188,6 +196,21 @@ describe("R-29 what a create writes down of its requester", () => {
     await sim.scheduler.run(() => second?.outcome() !== undefined);
     expect(second?.outcome()?.code).toBe("already_exists");
     expect(recordOf(sim, "a")).toMatchObject({ incarnation: made.incarnation, requester: { confirmed: true } });
+  });
+
+  test("the verb of an up that was killed comes late: it takes nothing from the next up of the same place", async () => {
+    const sim = new Sim();
+    const late = begin(sim, "create", asked());
+    // It has looked at what is there, and goes on when the next one has ended.
+    late.actor.before = () => {
+      if (late.actor.steps === 1) sim.scheduler.favour(next.actor);
+    };
+    const mine = asked();
+    const next = begin(sim, "create", mine);
+    sim.scheduler.favour(late.actor);
+    await sim.scheduler.run(() => late.outcome() !== undefined && next.outcome() !== undefined);
+    expect([late.outcome()?.code, next.outcome()?.code]).toEqual(["already_exists", ""]);
+    expect(recordOf(sim, "a")).toMatchObject({ incarnation: mine.incarnation, requester: { confirmed: true } });
   });
 
   test("a create that failed with the instance there counts as received: its state keeps it", async () => {

@@ -418,13 +418,13 @@ export const MUTATIONS = [
   ),
   one(
     "take-over: nothing is ever confirmed",
-    "lifecycle/confirmation.ts",
+    "instance/confirmation.ts",
     "if (await host.confirmed({ instance: view })) await noteConfirmed(host, asker);",
     "await host.confirmed({ instance: view });",
   ),
   one(
     "take-over: what failed counts as not received",
-    "lifecycle/confirmation.ts",
+    "instance/confirmation.ts",
     "    await noteConfirmed(host, asker).catch(() => {});\n",
     "",
   ),
@@ -436,7 +436,7 @@ export const MUTATIONS = [
   ),
   one(
     "take-over: a start by hand counts as a state's",
-    "lifecycle/confirmation.ts",
+    "instance/confirmation.ts",
     "if (byHand && there) return",
     'if (byHand && there && verb === "create") return',
   ),

@@ -23,7 +23,7 @@ export async function findConfirmed(
   { verb, instance, place }: CreateRequest,
 ): Promise<string | undefined> {
   if (verb !== "create" || place === undefined) return undefined;
-  const found = await findRecord(host.files, instance);
+  const found = await findRecord(host, instance);
   return found?.kind === "record" && requesterOf(found.record)?.confirmed ? found.record.incarnation : undefined;
 }
 
@@ -47,7 +47,7 @@ export async function confirmedWith(
 }
 
 async function noteConfirmed(host: HostContext, { instance, incarnation }: CreateRequest): Promise<void> {
-  const record = await ownRecord(host.files, instance);
+  const record = await ownRecord(host, instance);
   const requester = record?.incarnation === incarnation ? requesterOf(record) : undefined;
   if (record && requester && !requester.confirmed)
     await saveRecord(host, { ...record, requester: { ...requester, confirmed: true } });

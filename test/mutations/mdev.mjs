@@ -13,17 +13,17 @@ const CREATE =
 export const MDEV_MUTATIONS = [
   one("mark after create", "devices/mdev/assign.ts", `${MARK}${CREATE}`, `${CREATE}${MARK}`),
   one(
-    "trust errno when making",
+    "trust the exit status when making",
     "devices/mdev/assign.ts",
     'if (after.kind === "type" && after.typeId === typeId && after.leaving === undefined) return',
-    "if (end.errno === undefined) return",
+    "if (end.accepted) return",
   ),
   one("mark of a refused create kept", "devices/mdev/assign.ts", "  await mdevMarks.remove(host, uuid, id);\n", ""),
   one(
-    "trust errno when removing",
+    "trust the exit status when removing",
     "devices/mdev/device.ts",
     'if (after.kind === "gone" || (after.kind === "type" && after.typeId === 0)) return',
-    "if (end.errno === undefined) return",
+    "if (end.accepted) return",
   ),
   one(
     "removed while it is open",

@@ -21,8 +21,8 @@ export const MUTATIONS = [
   one(
     "skip the guard",
     "claims/release.ts",
-    "device.reused ? await othersVerdict(host, holding.vf, instance) : undefined",
-    "undefined as { act: string; warning: string } | undefined",
+    "device.reused ? await askOthers(host, holding.vf, instance) : undefined",
+    "undefined as { dropped: string | undefined } | undefined",
   ),
   one("ignore unreadable records", "store/records.ts", "if (broken.length > 0) {", "if (broken.length > 1e9) {"),
   one(
@@ -48,16 +48,47 @@ export const MUTATIONS = [
     ],
   },
   one(
-    "trust errno when clearing",
+    "trust the exit status when clearing",
     "devices/vendor-vfio/clear.ts",
     'if (after.kind === "type" && after.typeId === 0) return',
-    "if (end.errno === undefined) return",
+    "if (end.accepted) return",
   ),
   one(
-    "trust errno when typing",
+    "trust the exit status when typing",
     VENDOR,
     'if (!isOthers && after.kind === "type" && after.typeId === typeId) return { done: true };',
-    'if (end.errno === undefined) return { done: true };\n  if (after.kind === "type" && after.typeId === typeId) return failed("refused", "it said no");',
+    'if (end.accepted) return { done: true };\n  if (after.kind === "type" && after.typeId === typeId) return failed("refused", "it said no");',
+  ),
+  one(
+    "ownership by a tool's words",
+    VENDOR,
+    "const isOthers = !end.accepted &&",
+    'const isOthers = end.said === "EPERM" &&',
+  ),
+  one(
+    "the first other claimant decides",
+    "claims/release.ts",
+    "if (live) return",
+    "if (live && live === claimants[0]) return",
+  ),
+  one(
+    "a unit in an unknown state is dead",
+    "vmm/liveness.ts",
+    '!["inactive", "failed"].includes(unit.active)',
+    '["active", "activating", "deactivating", "reloading"].includes(unit.active)',
+  ),
+  one(
+    "any process of the unit is the VM's",
+    "vmm/boot.ts",
+    "await host.units.mainPid(unitName(id))",
+    "(await host.units.members(unitName(id)))?.pids.at(-1) ?? 0",
+  ),
+  one("not booting alone puts into quarantine", "devices/quarantine.ts", " && failures.some((f) => !f.unproven)", ""),
+  one(
+    "the first name that fits is the profile",
+    "devices/profiles.ts",
+    "return new Set(short.map(({ name }) => name)).size === 1 ? short[0] : undefined;",
+    "return short[0];",
   ),
   one(
     "no read-back of 0",

@@ -39,6 +39,13 @@ export async function tell(seed: number, mostSteps: number): Promise<Told> {
   };
   // On every fifth host the store comes and goes.
   if (seed % 5 === 2) sim.unpack();
+  // Tools of other makers and languages word the same failure otherwise.
+  sim.tongue = sim.random.pick([
+    (errno: string) => errno,
+    () => "Operation not permitted (os error 1)",
+    () => "",
+    () => "Vorgang nicht zulässig",
+  ]);
   const observer = new Observer(sim);
   const log: string[] = [];
   const lastSteps: string[] = [];

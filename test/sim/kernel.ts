@@ -46,6 +46,7 @@ interface Unit {
   /** Virtual function, or uuid of the mdev, that its QEMU is told to open. */
   readonly vf: string | undefined;
   state: "queued" | "activating" | "active" | "failed";
+  mainPid?: number;
 }
 
 /** Processes and units of the simulated host. */
@@ -194,6 +195,7 @@ export class Kernel {
     const id = name.replace(/^vgpu-vm-(.*)\.service$/, "$1");
     const guest = this.guests.get(id) ?? {};
     const process = this.spawn(name, guest);
+    unit.mainPid = process.pid;
     void this.bootQemu(process, vf);
     return undefined;
   }

@@ -76,6 +76,14 @@ export class Observer implements Watch {
     if (!ours) this.found("S5", `${actor.name} signals pid ${pid} of ${unit || "somebody else"}`);
   }
 
+  /** A type that was written by a failed write cannot be told from one that somebody else gave: it is his. */
+  disowned(path: string): void {
+    this.account();
+    const vf = /\/([^/]+)\/nvidia\/current_vgpu_type$/.exec(path)?.[1] ?? "";
+    const author = this.authors.get(vf);
+    if (author) this.authors.set(vf, { ...author, instance: undefined });
+  }
+
   erased(id: string): void {
     this.byHand.add(id);
   }

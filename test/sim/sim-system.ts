@@ -45,6 +45,8 @@ export interface Watch {
   signalled(actor: Actor, process: Process): void;
   /** The power goes: what is not on the platters may be lost. */
   beforeCut(): void;
+  /** A write has taken effect, and its child says that it failed. */
+  disowned(path: string): void;
   /** A record is removed by hand. */
   erased(id: string): void;
   /** A verb has answered. */
@@ -69,6 +71,8 @@ export class Sim {
   readonly writers = new Map<number, { readonly actor: Actor; readonly instance: string }>();
   /** Drivers that say the opposite of what they did: `silent` accepts what it does not do, `loud` refuses what it does. */
   readonly liars = new Map<string, "silent" | "loud">();
+  /** How the host's tools word a failure; by default with the name of its errno. */
+  tongue: (errno: string) => string = (errno) => errno;
   /** How late a child is that writes an attribute or asks systemd; undefined = now and then a little. */
   childLateMs: number | undefined;
   /**
@@ -212,6 +216,7 @@ export class Sim {
       units: {
         facts: (name) => step(`unit ${name}`, () => kernel.facts(name)),
         members: (name) => step(`members ${name}`, () => kernel.members(name)),
+        mainPid: (name) => step(`main process of ${name}`, () => kernel.units.get(name)?.mainPid ?? 0),
         names: () => step("units", () => [...kernel.units.keys()]),
         start: (unit, lock) => step(`start ${unit.name}`, () => this.ask(unit, lock as SimLock)),
         signal: (name, signal) =>
@@ -298,15 +303,17 @@ export class Sim {
     const late = this.childLateMs ?? (this.random.below(4) === 0 ? this.random.below(4) * 5 : 0);
     const write = this.unlessRebooted(late).then(async (): Promise<WriteEnd> => {
       if (this.hardware.find(path)) child.open.push(this.hardwareFacts(path));
-      const errno = await this.hardware.write(path, value, { pid: child.pid }).then(
-        () => undefined,
+      const refusal = await this.hardware.write(path, value, { pid: child.pid }).then(
+        () => "",
         (error: { code?: string }) => error.code ?? "EIO",
       );
       end();
       this.writers.delete(child.pid);
       this.kernel.end(child);
       const lie = this.liars.get(path);
-      return { ended: true, errno: lie === "silent" ? undefined : lie === "loud" ? "EIO" : errno };
+      const accepted = lie === "silent" || (refusal === "" && lie !== "loud");
+      if (!accepted && refusal === "") this.watch?.disowned(path);
+      return { ended: true, accepted, said: accepted ? "" : this.tongue(refusal || "EIO") };
     });
     return this.within(write, deadlineMs, { ended: false, pid: child.pid });
   }

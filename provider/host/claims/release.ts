@@ -2,7 +2,7 @@
 import { VgpuError } from "../../protocol/errors";
 import type { Claim, InstanceRecord, Vmm } from "../../protocol/record";
 import type { HostContext } from "../context";
-import { type DeviceName, nameOf, type TypeReading } from "../devices/device";
+import { type Cleared, type DeviceName, nameOf, type TypeReading } from "../devices/device";
 import { claimedDevice, deviceOf, requireKnown } from "../devices/frameworks";
 import type { Handles } from "../devices/handles";
 import type { Mark } from "../devices/vendor-vfio/marks";
@@ -141,8 +141,8 @@ async function releaseOnce(host: HostContext, holding: Holding, lock: Held): Pro
   if (verdict.act === "keep") throw verdict.error;
   if (verdict.act === "drop") return dropped(host, verdict.warning);
 
-  const others = device.reused ? await othersVerdict(host, holding.vf, instance) : undefined;
-  if (others?.act === "drop") return dropped(host, others.warning);
+  const others = device.reused ? await askOthers(host, holding.vf, instance) : undefined;
+  if (others?.dropped !== undefined) return dropped(host, others.dropped);
 
   const end = await device.clear({ typeId, mark }, lock);
   switch (end.kind) {
@@ -155,7 +155,7 @@ async function releaseOnce(host: HostContext, holding: Holding, lock: Held): Pro
     case "hangs":
       throw new VgpuError("device_busy", `The write that clears ${vf} hangs in the driver (pid ${end.pid}).`);
     case "refused":
-      return { done: false, error: refusal(vf, instance, end.errno, end.reads) };
+      return { done: false, error: refusal(`${vf} of ${instance}`, end) };
   }
 }
 
@@ -164,36 +164,45 @@ function dropped(host: HostContext, warning: string | undefined): Attempt {
   return { done: true };
 }
 
-function refusal(vf: string, instance: string, errno: string | undefined, reads: string): VgpuError {
-  return errno === undefined
-    ? new VgpuError(
-        "device_verify_failed",
-        `The driver accepted the clearing of ${vf} of ${instance}, but it reads ${reads}.`,
-      )
-    : new VgpuError("device_busy", `The driver refuses to clear ${vf} of ${instance} (${errno}); it reads ${reads}.`);
+function refusal(what: string, { end, reads }: Extract<Cleared, { kind: "refused" }>): VgpuError {
+  return end.accepted
+    ? new VgpuError("device_verify_failed", `The driver accepted the clearing of ${what}, but it reads ${reads}.`)
+    : new VgpuError("device_busy", `The driver refuses to clear ${what} (${end.said}); it reads ${reads}.`);
 }
 
-/** Steps 5 and 6: what the other records say of this virtual function. Throws when it cannot be told. */
-async function othersVerdict(
-  host: HostContext,
-  vf: string,
-  instance: string,
-): Promise<{ act: "drop"; warning: string } | { act: "clear" }> {
+/** Another instance whose claim of this boot names the same virtual function. */
+export interface Claimant {
+  readonly id: string;
+  readonly liveness: Liveness;
+}
+
+export type OthersVerdict = { readonly act: "drop" | "keep"; readonly claimant: Claimant } | { readonly act: "clear" };
+
+/** Step 6, from all claimants at once: a live one decides, whatever else there is; else one that may live. */
+export function othersVerdict(claimants: readonly Claimant[]): OthersVerdict {
+  const one = (answer: Liveness["answer"]) => claimants.find(({ liveness }) => liveness.answer === answer);
+  const [live, ambiguous] = [one("live"), one("ambiguous")];
+  if (live) return { act: "drop", claimant: live };
+  return ambiguous ? { act: "keep", claimant: ambiguous } : { act: "clear" };
+}
+
+/** Steps 5 and 6: what the other records say of this virtual function. Throws when it is not known. */
+async function askOthers(host: HostContext, vf: string, instance: string): Promise<{ dropped: string | undefined }> {
+  const claimants: Claimant[] = [];
   for (const { id, record } of await strictRecords(host)) {
     const { claim } = record;
     if (id === instance || claim?.vf !== vf || !isCurrent(host, claim, record.machineId)) continue;
     const liveness = await claimantLiveness(host, id, "vmm" in record ? (record.vmm as Vmm | null) : null, claim);
-    if (liveness.answer === "live")
-      return { act: "drop", warning: `The claim of ${instance} on ${vf} was stale: live instance ${id} claims it.` };
-    if (liveness.answer === "ambiguous") {
-      throw new VgpuError(
-        "liveness_ambiguous",
-        `${id} claims ${vf} too, and it cannot be told whether it lives: ${liveness.reason}.`,
-        {
-          details: { claimant: id, vf },
-        },
-      );
-    }
+    claimants.push({ id, liveness });
   }
-  return { act: "clear" };
+  const verdict = othersVerdict(claimants);
+  if (verdict.act === "clear") return { dropped: undefined };
+  const { id, liveness } = verdict.claimant;
+  if (verdict.act === "drop")
+    return { dropped: `The claim of ${instance} on ${vf} was stale: live instance ${id} claims it.` };
+  throw new VgpuError(
+    "liveness_ambiguous",
+    `${id} claims ${vf} too, and it cannot be told whether it lives: ${liveness.reason}.`,
+    { details: { claimant: id, vf } },
+  );
 }

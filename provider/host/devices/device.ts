@@ -1,4 +1,4 @@
-import type { Held } from "../system/system";
+import type { Held, WriteEnd } from "../system/system";
 import type { Handles } from "./handles";
 import type { Mark } from "./vendor-vfio/marks";
 
@@ -54,7 +54,7 @@ export type Cleared =
   /** The write hangs in the driver; its child keeps the lock. */
   | { readonly kind: "hangs"; readonly pid: number }
   /** Tried, and it is still there. */
-  | { readonly kind: "refused"; readonly errno: string | undefined; readonly reads: string };
+  | { readonly kind: "refused"; readonly end: Extract<WriteEnd, { ended: true }>; readonly reads: string };
 
 export const isSameMark = (a: Mark | undefined, b: Mark | undefined) =>
   a?.instance === b?.instance && a?.typeId === b?.typeId;

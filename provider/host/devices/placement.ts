@@ -1,4 +1,4 @@
-import { framebufferMiB, isProfile, type Profile } from "./profiles";
+import { framebufferMiB, type Profile, profileNamed } from "./profiles";
 import { type Card, offersOf, type VirtualFunction } from "./vendor-vfio/discovery";
 
 /** What is known of one virtual function beside what it reads. */
@@ -70,7 +70,7 @@ function onCard(wish: PlacementRequest, card: Card, { standing }: PlacementFacts
     // Its mark may say that another instance needs it, also while it reads 0: that one may be about to be typed.
     if (!at || at.claimedBy !== undefined || at.quarantined || at.heldBack !== undefined) return false;
     if (vf.typeId === 0)
-      return vf.creatable.some((offered) => isProfile(offered.name, wish.profile) && roomOn(vf, offered, at) > 0);
+      return vf.creatable.some((offered) => offered.typeId === profile?.typeId && roomOn(vf, offered, at) > 0);
     return at.markedFor !== undefined && profile !== undefined;
   });
   if (!profile) return [];
@@ -115,7 +115,7 @@ export function roomOn({ room }: VirtualFunction, { typeId, name }: Profile, at:
 
 /** The profile as this card's own catalogues name it. */
 export function profileOn(card: Card, asked: string): { typeId: number; name: string } | undefined {
-  return card.functions.flatMap(offersOf).find((offered) => isProfile(offered.name, asked));
+  return profileNamed(card.functions.flatMap(offersOf), asked);
 }
 
 function compare(a: readonly number[], b: readonly number[]): number {

@@ -37,3 +37,15 @@ const VENDORS = ["NVIDIA", "GRID"];
 export function isProfile(name: string, asked: string): boolean {
   return name === asked || VENDORS.some((vendor) => name === `${vendor} ${asked}`);
 }
+
+/**
+ * The profile of a catalogue that is asked for: by its exact name, or by the name without the vendor's when only one has it. The order of
+ * the rows decides nothing.
+ */
+export function profileNamed<P extends Profile>(profiles: readonly P[], asked: string): P | undefined {
+  const known = [...profiles].sort((a, b) => a.typeId - b.typeId);
+  const exact = known.find(({ name }) => name === asked);
+  if (exact) return exact;
+  const short = known.filter(({ name }) => isProfile(name, asked));
+  return new Set(short.map(({ name }) => name)).size === 1 ? short[0] : undefined;
+}

@@ -6,7 +6,7 @@ import { isCurrent, releaseClaim, takeVf } from "../claims/release";
 import type { HostContext } from "../context";
 import { claimedDevice, deviceOf } from "../devices/frameworks";
 import { isProfile } from "../devices/profiles";
-import { noteFailure } from "../devices/quarantine";
+import { noteBoot, noteNoBoot } from "../devices/quarantine";
 import { under } from "../store/locks";
 import { saveRecord } from "../store/records";
 import { type Held, textOf } from "../system/system";
@@ -33,18 +33,24 @@ export async function powerOn(
   if (liveness.answer === "live") return { ...(await adoptVmm(host, record)), cleanup: null };
   const ready = await withDevice(host, record, made);
   try {
-    return await bootVmm(host, { ...ready, cleanup: null }, qemu, lock);
+    const running = await bootVmm(host, { ...ready, cleanup: null }, qemu, lock);
+    await remember(host, ready, (vf) => noteBoot(host, vf, record.id));
+    return running;
   } catch (failure) {
-    await noteDeviceFailure(host, ready, textOf(failure));
+    await remember(host, ready, (vf) => noteNoBoot(host, vf, record.id, textOf(failure)));
     throw failure;
   }
 }
 
-/** QEMU's complaint about the device itself counts against it; every other reason not to boot does not. */
-async function noteDeviceFailure(host: HostContext, { id, claim }: InstanceRecord, reason: string): Promise<void> {
+/** What QEMU says does not tell whether the device or the instance is to blame: where else the instance boots does. */
+async function remember(
+  host: HostContext,
+  { claim }: InstanceRecord,
+  note: (vf: string) => Promise<void>,
+): Promise<void> {
   // A card that carries several mdevs is not to blame as a whole.
-  if (!claim || claim.vf === claim.parent || !reason.includes(`vfio ${claim.mdevUuid || claim.vf}: `)) return;
-  await noteFailure(host, claim.vf, id, reason).catch((error: unknown) => host.warn(textOf(error)));
+  if (!claim || claim.vf === claim.parent) return;
+  await note(claim.vf).catch((error: unknown) => host.warn(textOf(error)));
 }
 
 /**

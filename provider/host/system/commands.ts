@@ -30,6 +30,7 @@ export const realCommands: Commands = {
     const end = await runChild(command, args, { deadlineMs }).catch((error: Error) => ({
       ended: true as const,
       code: 127,
+      killed: false,
       stdout: "",
       stderr: error.message,
     }));

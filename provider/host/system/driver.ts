@@ -1,43 +1,17 @@
+import { randomUUID } from "node:crypto";
 import type { HeldFile } from "./locks";
 import { runChild } from "./spawn";
 import type { Attribute, Driver } from "./system";
 
-/** The C library's texts of the errors that the driver gives. */
-const ERRNO: Record<string, string> = {
-  "Operation not permitted": "EPERM",
-  "Input/output error": "EIO",
-  "Device or resource busy": "EBUSY",
-  "Invalid argument": "EINVAL",
-  "No such device": "ENODEV",
-  "No such file or directory": "ENOENT",
-  "Permission denied": "EACCES",
-  "Cannot allocate memory": "ENOMEM",
-  "No space left on device": "ENOSPC",
-};
+/** Longest piece of a tool's own words in a message. */
+const MOST_WORDS = 200;
 
 export const realDriver: Driver = {
   async read(paths, deadlineMs) {
-    const answers = new Map<string, Attribute>();
-    if (paths.length === 0) return answers;
-    // One process for all files: grep prints "path NUL line" and says on stderr which file it could not read.
-    const end = await runChild("grep", ["-aZH", "", "--", ...paths], { deadlineMs, leave: true });
-    if (!end.ended) {
-      for (const path of paths) answers.set(path, { unreadable: `not read within ${deadlineMs / 1000} s` });
-      return answers;
-    }
-    for (const path of paths) answers.set(path, { text: "" });
-    for (const line of end.stderr.split("\n")) {
-      const [, path, reason] = /^grep: (.*): ([^:]+)$/.exec(line) ?? [];
-      if (path !== undefined && answers.has(path))
-        answers.set(path, { unreadable: ERRNO[reason ?? ""] ?? `${reason}` });
-      else if (line !== "") throw new Error(line);
-    }
-    for (const line of end.stdout.split("\n")) {
-      const cut = line.indexOf("\0");
-      const known = answers.get(line.slice(0, cut));
-      if (known && "text" in known) answers.set(line.slice(0, cut), { text: `${known.text}${line.slice(cut + 1)}\n` });
-    }
-    if (end.code > 1 && end.stderr === "") throw new Error(`grep ended with code ${end.code}`);
+    const until = Date.now() + deadlineMs;
+    const answers = await readAll(paths, deadlineMs);
+    const unsure = paths.filter((path) => !answers.has(path));
+    for (const [path, answer] of await readEach(unsure, Math.max(until - Date.now(), 1))) answers.set(path, answer);
     return answers;
   },
 
@@ -49,8 +23,68 @@ export const realDriver: Driver = {
       leave: true,
     });
     if (!end.ended) return end;
-    if (end.code === 0) return { ended: true, errno: undefined };
-    const reason = end.stderr.trim().split(": ").at(-1) ?? "";
-    return { ended: true, errno: ERRNO[reason] ?? (reason || `exit code ${end.code}`) };
+    const accepted = end.code === 0 && !end.killed;
+    return { ended: true, accepted, said: accepted ? "" : wordsOf(end.stderr, end.code) };
   },
 };
+
+/**
+ * Files that one process reads with exit status 0 or 1, which says that none of them failed. Missing are those of which it printed
+ * nothing (they are empty, or it is another grep than GNU's), and all of them when one failed or the process hangs.
+ */
+async function readAll(paths: readonly string[], deadlineMs: number): Promise<Map<string, Attribute>> {
+  const answers = new Map<string, Attribute>();
+  if (paths.length === 0) return answers;
+  const end = await runChild("grep", ["-aZH", "", "--", ...paths], { deadlineMs, leave: true });
+  if (!end.ended) return late(paths, deadlineMs);
+  if (end.killed || end.code > 1) return answers;
+  const texts = new Map<string, string>();
+  for (const line of end.stdout.split("\n")) {
+    const cut = line.indexOf("\0");
+    const path = line.slice(0, cut);
+    if (cut > 0) texts.set(path, `${texts.get(path) ?? ""}${line.slice(cut + 1)}\n`);
+  }
+  for (const path of paths) {
+    const text = texts.get(path);
+    if (text !== undefined) answers.set(path, { text });
+  }
+  return answers;
+}
+
+/** Reads each file by itself, so that the exit status of each tells whether it could be read. */
+const EACH = `exec 3>&1
+mark=$1
+shift
+for path do
+  words=$(cat "$path" 2>&1 >&3)
+  printf "\\n%s %s %s\\n" "$mark" $? "$(printf "%s" "$words" | tr "\\n" " ")"
+done`;
+
+async function readEach(paths: readonly string[], deadlineMs: number): Promise<Map<string, Attribute>> {
+  if (paths.length === 0) return new Map();
+  const mark = randomUUID();
+  const end = await runChild("/bin/sh", ["-c", EACH, "sh", mark, ...paths], { deadlineMs, leave: true });
+  if (!end.ended) return late(paths, deadlineMs);
+  const answers = new Map<string, Attribute>();
+  let rest = end.stdout;
+  for (const path of paths) {
+    const found = new RegExp(`\\n${mark} (\\d+) (.*)\\n`).exec(rest);
+    if (!found) {
+      answers.set(path, { unreadable: "no answer" });
+      continue;
+    }
+    const read = found[1] === "0";
+    answers.set(path, read ? { text: rest.slice(0, found.index) } : { unreadable: wordsOf(found[2] ?? "", found[1]) });
+    rest = rest.slice(found.index + found[0].length);
+  }
+  return answers;
+}
+
+const late = (paths: readonly string[], deadlineMs: number) =>
+  new Map<string, Attribute>(paths.map((path) => [path, { unreadable: `not read within ${deadlineMs / 1000} s` }]));
+
+/** What a tool said last, for people. */
+function wordsOf(stderr: string, code: unknown): string {
+  const words = stderr.trim().split("\n").at(-1)?.split(": ").at(-1)?.trim() ?? "";
+  return words.slice(0, MOST_WORDS) || `exit code ${code}`;
+}

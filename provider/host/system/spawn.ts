@@ -6,6 +6,8 @@ const MOST_OUTPUT = 4 * 1024 * 1024;
 export interface Ended {
   readonly ended: true;
   readonly code: number;
+  /** It did not end by itself: its code says nothing of what it has done. */
+  readonly killed: boolean;
   readonly stdout: string;
   readonly stderr: string;
 }
@@ -37,7 +39,8 @@ export function runChild(command: string, args: readonly string[], options: Opti
     const timer = setTimeout(() => {
       if (!options.leave) child.kill("SIGKILL");
       letGo(child);
-      resolve(options.leave ? { ended: false, pid: child.pid ?? 0 } : { ended: true, code: 124, stdout, stderr });
+      const late: Ended = { ended: true, code: 124, killed: true, stdout, stderr };
+      resolve(options.leave ? { ended: false, pid: child.pid ?? 0 } : late);
     }, options.deadlineMs);
     child.stdout?.setEncoding("utf8").on("data", (text: string) => {
       if (stdout.length < MOST_OUTPUT) stdout += text;
@@ -52,7 +55,7 @@ export function runChild(command: string, args: readonly string[], options: Opti
     });
     child.once("close", (code) => {
       clearTimeout(timer);
-      resolve({ ended: true, code: code ?? 128, stdout, stderr });
+      resolve({ ended: true, code: code ?? 128, killed: code === null, stdout, stderr });
     });
   });
 }

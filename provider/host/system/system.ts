@@ -81,8 +81,11 @@ export interface Locks {
 export type Attribute = { readonly text: string } | { readonly unreadable: string };
 
 export type WriteEnd =
-  /** `errno` is the driver's word for a refusal (a hint, never a proof), undefined when it accepted. */
-  | { readonly ended: true; readonly errno: string | undefined }
+  /**
+   * The child has ended. `accepted` = with exit status 0; every other end, also by a signal, is a refusal. `said` is for messages only:
+   * tools word the same failure differently, so nothing may be decided on it.
+   */
+  | { readonly ended: true; readonly accepted: boolean; readonly said: string }
   /** The child still hangs in the driver; it keeps the lock. */
   | { readonly ended: false; readonly pid: number };
 
@@ -141,12 +144,14 @@ export interface TransientUnit {
 export type StartEnd =
   | { readonly kind: "started" }
   | { readonly kind: "refused"; readonly reason: string }
-  /** The unit may still come into being; the asking child keeps the lock. */
+  /** No answer: the unit may still come into being. A child that still asks keeps the lock. */
   | { readonly kind: "unanswered" };
 
 export interface Units {
   facts(name: string): Promise<UnitFacts>;
   members(name: string): Promise<Members | undefined>;
+  /** The process that the unit stands for, as systemd knows it; 0 = none. */
+  mainPid(name: string): Promise<number>;
   /** Names of the units of VMs that have a control group. */
   names(): Promise<string[]>;
   /** Asks systemd to start the unit; the asking child inherits the lock until the unit is loaded or refused. */
@@ -157,7 +162,7 @@ export interface Units {
   forget(name: string): Promise<void>;
   /** The unit's last lines in the journal since a moment: what an earlier VM of that name has said is not this one's. */
   recentJournal(name: string, lines: number, since: Date): Promise<string>;
-  /** Whether the host is shutting down. */
+  /** Whether the host is shutting down. Throws when systemd does not tell. */
   stopping(): Promise<boolean>;
 }
 
@@ -184,7 +189,7 @@ export interface Commands {
   ): Promise<{ readonly code: number; readonly stdout: string; readonly stderr: string }>;
   /** Copies a file while hashing it; the copy is durable when this returns. Answers the SHA-256 in hex. */
   copy(from: string, to: string, progress: (bytes: number) => void): Promise<string>;
-  /** Downloads while hashing, as {@link Commands.copy}. */
+  /** Downloads while hashing, as {@link Tools.copy}. */
   download(url: string, to: string, progress: (bytes: number) => void): Promise<string>;
 }
 

@@ -5,13 +5,18 @@ import { isNotFound, type Units } from "./system";
 
 const SLICE = "vgpu.slice";
 const ASK_TIMEOUT_MS = 20_000;
+/** systemd's own tools give up after 25 s without an answer; what fails later than this may not have been refused by systemd at all. */
+const REFUSED_WITHIN_MS = 20_000;
+/** States of a host that is up or comes up (systemctl(1), is-system-running). */
+const UP = ["initializing", "starting", "running", "degraded", "maintenance"];
 
 export const realUnits: Units = {
   async facts(name) {
     const text = await systemctl(["show", "--property=LoadState,ActiveState,Job", name]);
     const value = (key: string) => new RegExp(`^${key}=(.*)$`, "m").exec(text)?.[1] ?? "";
-    if (value("LoadState") === "") throw new Error(`systemctl said nothing of ${name}`);
-    return { load: value("LoadState"), active: value("ActiveState"), job: value("Job") !== "" };
+    const [load, active] = [value("LoadState"), value("ActiveState")];
+    if (load === "" || active === "") throw new Error(`systemctl said nothing of ${name}`);
+    return { load, active, job: value("Job") !== "" };
   },
 
   async members(name) {
@@ -26,6 +31,10 @@ export const realUnits: Units = {
     }
   },
 
+  async mainPid(name) {
+    return Number(/^MainPID=(\d+)$/m.exec(await systemctl(["show", "--property=MainPID", name]))?.[1] ?? 0);
+  },
+
   async names() {
     try {
       return fs.readdirSync(`/sys/fs/cgroup/${SLICE}`).filter((name) => name.endsWith(".service"));
@@ -38,13 +47,16 @@ export const realUnits: Units = {
   async start(unit, lock) {
     const properties = unit.properties.map((property) => `--property=${property}`);
     const args = ["--quiet", "--no-ask-password", `--unit=${unit.name}`, `--slice=${SLICE}`, ...properties, "--"];
+    const began = Date.now();
     const end = await runChild("systemd-run", [...args, ...unit.command], {
       inherit: [(lock as HeldFile).descriptor],
       deadlineMs: 120_000,
       leave: true,
     });
     if (!end.ended) return { kind: "unanswered" };
-    if (end.code === 0) return { kind: "started" };
+    if (end.code === 0 && !end.killed) return { kind: "started" };
+    // Its request may lie unread in systemd's socket.
+    if (end.killed || Date.now() - began >= REFUSED_WITHIN_MS) return { kind: "unanswered" };
     return { kind: "refused", reason: end.stderr.trim() || `systemd-run ended with code ${end.code}` };
   },
 
@@ -74,7 +86,10 @@ export const realUnits: Units = {
 
   async stopping() {
     const end = await runChild("systemctl", ["is-system-running"], { deadlineMs: ASK_TIMEOUT_MS });
-    return end.ended && end.stdout.trim() === "stopping";
+    const state = end.ended ? end.stdout.trim() : "";
+    if (state === "stopping") return true;
+    if (UP.includes(state)) return false;
+    throw new Error(`systemctl is-system-running answers "${state}"`);
   },
 };
 

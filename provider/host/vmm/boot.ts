@@ -125,7 +125,8 @@ async function recentJournalText(host: HostContext, id: string, since: Date): Pr
 
 /** Process and start time of the VMM; a booted VM without them is still found by its unit. */
 export async function identify(host: HostContext, id: string, vmm: Vmm): Promise<Vmm> {
-  const pid = (await host.units.members(unitName(id)))?.pids[0] ?? 0;
+  // A unit may have other processes too, such as those that stop it.
+  const pid = await host.units.mainPid(unitName(id));
   const task = pid > 0 ? await host.processes.task(pid, pid) : undefined;
   if (!task) return vmm;
   // VFIO pins all of the guest's memory; some systems silently ignore the unit's limit. Without KVM there is nothing to pin for.

@@ -45,8 +45,8 @@ export function judge({ members, unit, process, lock, recent }: Witnesses): Live
 
 const live = (reason: string): Liveness => ({ answer: "live", reason });
 const ambiguous = (reason: string): Liveness => ({ answer: "ambiguous", reason });
-const isUp = (unit: UnitFacts) =>
-  unit.job || ["active", "activating", "deactivating", "reloading", "refreshing"].includes(unit.active);
+/** A state that this program does not know is one of a unit that may have processes. */
+const isUp = (unit: UnitFacts) => unit.job || !["inactive", "failed"].includes(unit.active);
 
 /** Liveness of the instance whose lock this verb holds: its own lock and its age say nothing. */
 export async function ownLiveness(host: HostContext, id: string, vmm: Vmm | null): Promise<Liveness> {

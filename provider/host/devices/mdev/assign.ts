@@ -107,7 +107,7 @@ async function assign(
     );
   }
   await mdevMarks.remove(host, uuid, id);
-  const reason = `the driver refused type ${typeId} (${end.errno ?? "accepted, but there is no mdev"})`;
+  const reason = `the driver refused type ${typeId} (${end.accepted ? "accepted, but there is no mdev" : end.said})`;
   // A device that several share is not put into quarantine for what one of them did not get.
   if (vf !== parent && (await stillOffers(host, vf, typeId))) await noteFailure(host, vf, id, reason);
   return { done: false, kind: "refused", reason };

@@ -69,5 +69,5 @@ async function removeOnce(
   const after = await now();
   if (after.kind === "type" && after.leaving !== undefined) return { kind: "in use", reason: after.leaving };
   if (after.kind === "gone" || (after.kind === "type" && after.typeId === 0)) return { kind: "cleared" };
-  return { kind: "refused", errno: end.errno, reads: after.kind === "type" ? `type ${after.typeId}` : after.kind };
+  return { kind: "refused", end, reads: after.kind === "type" ? `type ${after.typeId}` : after.kind };
 }

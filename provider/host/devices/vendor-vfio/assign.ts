@@ -36,8 +36,8 @@ async function assign(
   const end = await host.driver.write(typeFileOf(vf), String(typeId), lock, host.settings.writeDeadlineMs);
   if (!end.ended) throw hanging(`type ${typeId} to ${vf}`, end.pid);
   const after = await readType(host, vf);
-  // The driver refuses so what has a type already: somebody else came first, be it with the same type.
-  const isOthers = end.errno === "EPERM" && after.kind === "type" && after.typeId !== 0;
+  // What has a type although our write failed, somebody else gave it, be it the same type. How it failed decides nothing.
+  const isOthers = !end.accepted && after.kind === "type" && after.typeId !== 0;
   if (!isOthers && after.kind === "type" && after.typeId === typeId) return { done: true };
   if (after.kind !== "type") {
     throw new VgpuError(
@@ -55,7 +55,7 @@ async function assign(
     await noteFailure(host, vf, record.id, `read back ${after.typeId} instead of ${typeId}`);
     return failed("not as written", `it reads type ${after.typeId} instead of ${typeId}`);
   }
-  const reason = `the driver refused type ${typeId} (${end.errno ?? "accepted, but it reads 0"})`;
+  const reason = `the driver refused type ${typeId} (${end.accepted ? "accepted, but it reads 0" : end.said})`;
   // A refused type counts against the virtual function only if its card still offers the profile.
   if (await stillOffers(host, vf, profile)) await noteFailure(host, vf, record.id, reason);
   return failed("refused", reason);

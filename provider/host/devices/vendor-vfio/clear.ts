@@ -26,5 +26,5 @@ export async function clearOnce(
   if (!end.ended) return { kind: "hangs", pid: end.pid };
   const after = await readType(host, vf);
   if (after.kind === "type" && after.typeId === 0) return { kind: "cleared" };
-  return { kind: "refused", errno: end.errno, reads: after.kind === "type" ? `type ${after.typeId}` : after.kind };
+  return { kind: "refused", end, reads: after.kind === "type" ? `type ${after.typeId}` : after.kind };
 }

@@ -1,5 +1,11 @@
 import { expect, test } from "vitest";
-import { framebufferMiB, isProfile, parseProfiles, parseTypeId } from "../../../../provider/host/devices/profiles";
+import {
+  framebufferMiB,
+  isProfile,
+  parseProfiles,
+  parseTypeId,
+  profileNamed,
+} from "../../../../provider/host/devices/profiles";
 import { expectDecision } from "../../../support/scenario-row";
 
 /** What a catalogue's text is parsed to, or why it is not. */
@@ -62,4 +68,15 @@ test("a profile is asked for by its exact name, with or without the vendor's", (
   expect(isProfile("NVIDIA L40S-8Q", "NVIDIA L40S-8Q")).toBe(true);
   expect(isProfile("NVIDIA L40S-48Q", "L40S-8Q")).toBe(false);
   expect(isProfile("NVIDIA L40S-8Q", "8Q")).toBe(false);
+});
+
+test.each([
+  ["L40S-8Q", ["GRID L40S-8Q", "NVIDIA L40S-8Q"], undefined],
+  ["L40S-8Q", ["GRID L40S-8Q", "L40S-8Q"], "L40S-8Q"],
+  ["L40S-8Q", ["NVIDIA L40S-8Q", "NVIDIA L40S-4Q"], "NVIDIA L40S-8Q"],
+  ["NVIDIA L40S-8Q", ["L40S-8Q"], undefined],
+])("B-07 %s among %j is %s, in any order", (asked, names, found) => {
+  const profiles = names.map((name, index) => ({ typeId: index + 1, name }));
+  for (const rows of [profiles, [...profiles].reverse()])
+    expectDecision({ says: "", outcome: profileNamed(rows, asked)?.name }, { says: "", outcome: found });
 });

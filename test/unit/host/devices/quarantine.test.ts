@@ -205,3 +205,28 @@ test("P-04 nothing is created or started on a quarantined function", async () =>
   expectRow(seenOf(sim, started), { writes, record, says, outcome: "quarantined" });
   expectRow(seenOf(sim, await create(sim, "b"), "b"), { writes, record: undefined, says, outcome: "quarantined" });
 });
+
+test("P-01 P-02 whether the device or the instance is to blame is told by where else it boots, not by QEMU's words", async () => {
+  const sim = new Sim({ vfs: 2 });
+  sim.kernel.guests.set("bad", { fails: true });
+  sim.kernel.guests.set("worse", { fails: true });
+  for (const id of ["bad", "worse", "bad", "worse"]) expect((await create(sim, id)).code).toBe("vmm_failed");
+  expect(healthOf(sim, VF1)).toMatchObject([{ unproven: true }, { unproven: true }]);
+  // Neither boots anywhere: that is theirs.
+  expect((await create(sim, "a")).code).toBe("");
+  await run(sim, "delete", { instance: "a" });
+  for (const vf of [VF1, VF2]) await run(sim, "vf-clear", { vf });
+
+  const failOnce = () => sim.hardware.faults.add({ on: "open", path: "/dev/vfio/12", errno: "EIO", times: 1 });
+  failOnce();
+  expect((await create(sim, "a")).code).toBe("vmm_failed");
+  expect(healthOf(sim, VF1)).toMatchObject([{ instance: "a", unproven: true }]);
+  expectRow(
+    { ...seenOf(sim, await create(sim, "a")), record: healthOf(sim, VF1) },
+    { record: [{ instance: "a", reason: expect.stringMatching(/It boots on 0000:01:00.5/) }], outcome: "" },
+  );
+  expect(healthOf(sim, VF1)[0]).not.toHaveProperty("unproven");
+  failOnce();
+  expect((await create(sim, "b")).code).toBe("vmm_failed");
+  expect((await create(sim, "c")).code).toBe("quarantined");
+});

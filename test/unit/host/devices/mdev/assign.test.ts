@@ -315,12 +315,6 @@ test.each([
     [`create ${VF1} EIO`],
     [{ a: "no_capacity", b: "quarantined" }, /the driver refused/],
   ],
-  [
-    "cannot be opened",
-    { on: "open", path: "/dev/vfio/13", times: 1 },
-    [MADE, REMOVED],
-    [{ a: "vmm_failed", b: "vmm_failed" }, /error getting device/],
-  ],
 ] as const)(
   "P-01 P-02 a function that %s for two instances is quarantined, and a boot lifts that",
   async (_, rule, tried, [outcomes, says]) => {

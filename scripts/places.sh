@@ -57,6 +57,8 @@ one_at_a_time() {
 pulumi_on_path() {
   command -v pulumi-language-nodejs >/dev/null 2>&1 || return 1
   found=$(command -v pulumi) || return 1
+  # Our own folder, put on PATH by env.sh, is made of other parts of the cache: it is no complete CLI to start from.
+  case $found in "$cache"/*) return 1 ;; esac
   version=$(pulumi version 2>/dev/null) || return 1
   version=${version#v}
   [ "${version%%.*}" = "${pulumi_version%%.*}" ] || return 1

@@ -99,8 +99,9 @@ export interface VgpuInstanceArgs {
   name?: pulumi.Input<string> | undefined;
   /**
    * vGPU profile by its exact name, for example `"NVIDIA L40S-8Q"`; `"L40S-8Q"` does where it is unambiguous. Changing it
-   * restarts the VM on another vGPU. Whether the host offers it is known only once the old vGPU is released, since a card hides what it has
-   * no room for; when it does not, the host starts the VM again with its old profile within a minute.
+   * restarts the VM on another vGPU; the short form of the same name changes nothing. A name that no card of the host has ever offered is
+   * refused while the VM runs on. Whether there is room for it is known only once the old vGPU is released; when there is not, the host
+   * starts the VM again with its old profile within a minute.
    *
    * @throws `unknown_profile`, `no_capacity`, `quarantined`
    */

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
+import { isSameProfile } from "../protocol/profile";
 import { driftOf } from "./drift";
 import { EFFECTS, type InputName } from "./input-changes";
 import { type FullInputs, withDefaults } from "./inputs";
@@ -24,7 +25,7 @@ export function differenceOf(
   const before = withDefaults(olds) as Record<string, unknown>;
   const after = withDefaults(news) as Record<string, unknown>;
   const changed = (Object.keys(EFFECTS) as InputName[]).filter(
-    (name) => EFFECTS[name] !== "none" && !isDeepStrictEqual(before[name], after[name]),
+    (name) => EFFECTS[name] !== "none" && !isSame(name, before[name], after[name]),
   );
   const replaces = changed.filter((name) => EFFECTS[name] === "replace");
   // State of an older release may lack an input that check adds today.
@@ -36,4 +37,11 @@ export function differenceOf(
     replaces: [...new Set(replaces.map((name) => (name === "imageSha256" ? "image" : name)))],
     deleteBeforeReplace: true,
   };
+}
+
+/** The short form of a profile's name is the same profile. */
+function isSame(name: InputName, before: unknown, after: unknown): boolean {
+  if (name === "profile" && typeof before === "string" && typeof after === "string")
+    return isSameProfile(before, after);
+  return isDeepStrictEqual(before, after);
 }

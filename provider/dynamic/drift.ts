@@ -1,3 +1,4 @@
+import { isSameProfile } from "../protocol/profile";
 import type { Spec } from "../protocol/spec";
 import type { Observed } from "./outputs";
 import { formerUrn } from "./renamed";
@@ -34,6 +35,11 @@ function differences(applied: string, wanted: Spec): string[] {
   const held = JSON.parse(applied) as Record<string, unknown>;
   return (Object.keys(wanted) as Array<keyof Spec>).filter(
     // Another disk is never put into an instance that exists; a changed image is an input's change.
-    (key) => key !== "image" && key in held && JSON.stringify(held[key]) !== JSON.stringify(wanted[key]),
+    (key) => key !== "image" && key in held && !isHeld(key, held[key], wanted[key]),
   );
+}
+
+function isHeld(key: keyof Spec, held: unknown, wanted: unknown): boolean {
+  if (key === "profile") return isSameProfile(String(held), String(wanted));
+  return JSON.stringify(held) === JSON.stringify(wanted);
 }

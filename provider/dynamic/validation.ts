@@ -1,3 +1,4 @@
+import { distance } from "fastest-levenshtein";
 import type * as z from "zod";
 import { inputs, NAMES, UNKNOWN } from "./inputs";
 
@@ -102,18 +103,4 @@ function unknownProperty(path: Path, key: string): string {
       ? `did you mean '${nearest.name}'?`
       : `known are ${names.join(", ")}`;
   return `unknown property; ${hint}`;
-}
-
-/** Edit distance of two short words. */
-function distance(from: string, to: string): number {
-  let row = Array.from({ length: to.length + 1 }, (_, index) => index);
-  for (const [index, letter] of [...from].entries()) {
-    const next = [index + 1];
-    for (const [column, other] of [...to].entries()) {
-      const changed = (row[column] ?? 0) + (letter === other ? 0 : 1);
-      next.push(Math.min(changed, (row[column + 1] ?? 0) + 1, (next[column] ?? 0) + 1));
-    }
-    row = next;
-  }
-  return row[to.length] ?? 0;
 }

@@ -8,7 +8,7 @@ const ALL = [...SCENARIOS, ...MDEV_SCENARIOS];
 
 test.each(ALL)("$name: killed before each step, and after the last", { timeout: 120_000 }, async (scenario) => {
   const whole = await play(scenario, () => {});
-  expect([whole.outcome.code, scenario.wrong(whole.sim)]).toEqual(["", undefined]);
+  expect([whole.outcome.code, scenario.wrong(whole.sim)]).toEqual([scenario.refused ?? "", undefined]);
   const points = [...whole.trace.keys()].filter((index) => isChange(whole.trace[index] ?? ""));
   const wrong: string[] = [];
   for (const point of [...points, -1]) {

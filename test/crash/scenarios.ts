@@ -26,6 +26,8 @@ export interface Scenario {
   readonly sim?: SimOptions;
   prepare(sim: Sim): Promise<void>;
   asked(): Asked;
+  /** Code of the error with which it ends when nothing is disturbed. */
+  readonly refused?: string;
   /** What is not as the verb should have made it; undefined when all is well. */
   wrong(sim: Sim): string | undefined;
   /** Instances that were finished before: whatever happens, only a delete may lose them. */
@@ -81,6 +83,14 @@ function runs(sim: Sim): string | undefined {
   if (!record.claim || !sim.kernel.units.has(isUp("a"))) return "it does not run";
   if (record.vmm?.pid !== sim.kernel.pidsOf(isUp("a"))[0]) return "its process is not recorded";
   return record.cleanup ? "a cleanup is pending" : undefined;
+}
+
+/** It is what it was, and runs on unless the power went. */
+function untouched(sim: Sim): string | undefined {
+  const record = recordOf(sim, "a");
+  if (record?.phase !== "complete" || record.retained || record.spec.profile !== spec().profile)
+    return `record ${JSON.stringify(record)}`;
+  return record.claim?.bootId === sim.kernel.bootId ? runs(sim) : undefined;
 }
 
 function rests(sim: Sim): string | undefined {
@@ -267,6 +277,15 @@ export const SCENARIOS: readonly Scenario[] = [
     prepare: (sim) => made(sim),
     asked: updates({ memoryMiB: 2048 }),
     wrong: (sim) => runs(sim) ?? (recordOf(sim, "a")?.spec.memoryMiB === 2048 ? undefined : "it has the old memory"),
+    keeps: ["a"],
+  },
+  {
+    name: "update, which cannot work",
+    verb: "update",
+    prepare: (sim) => made(sim),
+    asked: updates({ profile: "NVIDIA L40S-8P" }),
+    wrong: untouched,
+    refused: "unknown_profile",
     keeps: ["a"],
   },
   {

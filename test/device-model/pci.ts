@@ -44,6 +44,8 @@ export function cardFolder(card: Card, more: Record<string, Node | undefined>): 
   return folder({
     vendor: text("0x10de"),
     device: text(card.model.device),
+    subsystem_vendor: text("0x10de"),
+    subsystem_device: text("0x16a1"),
     class: text("0x030200"),
     numa_node: text(String(card.numaNode)),
     driver: driver("nvidia"),

@@ -59,6 +59,20 @@ export const MUTATIONS = [
     'if (!isOthers && after.kind === "type" && after.typeId === typeId) return { done: true };',
     'if (end.accepted) return { done: true };\n  if (after.kind === "type" && after.typeId === typeId) return failed("refused", "it said no");',
   ),
+  one("what is impossible is asked after the stop", "verbs/create-or-update.ts", "  if (problem) throw problem;\n", ""),
+  one(
+    "what a card has offered is forgotten",
+    "devices/profiles.ts",
+    "[...new Set([...known.names, ...now.names])].sort()",
+    "now.names",
+  ),
+  one("a card in use shows all that it offers", "devices/profiles.ts", "|| vf.typeId === 0)", "|| vf.typeId >= 0)"),
+  one(
+    "the short name of a profile is another profile",
+    "verbs/create-or-update.ts",
+    "!isSameProfile(before.profile, after.profile)",
+    "before.profile !== after.profile",
+  ),
   one(
     "ownership by a tool's words",
     VENDOR,
@@ -81,7 +95,7 @@ export const MUTATIONS = [
     "any process of the unit is the VM's",
     "vmm/boot.ts",
     "await host.units.mainPid(unitName(id))",
-    "(await host.units.members(unitName(id)))?.pids.at(-1) ?? 0",
+    "(await host.units.members(unitName(id)))?.pids[0] ?? 0",
   ),
   one("not booting alone puts into quarantine", "devices/quarantine.ts", " && failures.some((f) => !f.unproven)", ""),
   one(

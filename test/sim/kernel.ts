@@ -58,6 +58,12 @@ export class Kernel {
   /** How the next VMs behave, by instance; the default is a good guest. */
   readonly guests = new Map<string, Guest>();
   stopping = false;
+  /** systemd does not tell whether the host is going down. */
+  mute = false;
+  /** The machine has hardware virtualisation. */
+  kvm = true;
+  /** Files of images that are not there. */
+  readonly missing = new Set<string>();
   /** How long an image takes to come. */
   imageAfterMs = 0;
   /** What processes may lock, as `/proc/<pid>/limits` says. */

@@ -162,7 +162,10 @@ export class Sim {
         read: (path) => step(`read ${path}`, () => (HARDWARE.test(path) ? hardware.read(path) : disk.read(path))),
         list: (path) => step(`list ${path}`, () => (HARDWARE.test(path) ? this.listHardware(path) : disk.list(path))),
         facts: (path) =>
-          step(`facts ${path}`, () => (HARDWARE.test(path) ? this.hardwareFacts(path) : disk.facts(path))),
+          step(`facts ${path}`, () => {
+            if (path === "/dev/kvm" && kernel.kvm) return cdevFacts(0);
+            return HARDWARE.test(path) ? this.hardwareFacts(path) : disk.facts(path);
+          }),
         target: (path) =>
           step(`target ${path}`, () => (HARDWARE.test(path) ? this.hardwareTarget(path) : disk.target(path))),
         mkdir: (path) => step(`mkdir ${path}`, () => disk.mkdir(path)),
@@ -229,7 +232,11 @@ export class Sim {
           }),
         forget: (name) => step(`forget ${name}`, () => void kernel.units.delete(name)),
         recentJournal: (name) => step("last words", () => kernel.words.get(name) ?? "qemu: the simulated last words"),
-        stopping: () => step("stopping", () => kernel.stopping),
+        stopping: () =>
+          step("stopping", () => {
+            if (kernel.mute) throw new Error('systemctl is-system-running answers "offline"');
+            return kernel.stopping;
+          }),
       },
       qmp: {
         connect: async (path, deadlineMs) => {

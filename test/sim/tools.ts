@@ -19,6 +19,7 @@ export function simTools({ disk, kernel, scheduler }: Sim, step: Step): Commands
     run: (command, args) =>
       step(`tool ${command} ${args[0]}`, () => {
         const path = args.at(-1) ?? "";
+        if (command === "test") return { code: kernel.missing.has(path) ? 1 : 0, stdout: "", stderr: "" };
         if (command !== "qemu-img") return { code: 0, stdout: "", stderr: "" };
         if (args[0] === "info") return { code: 0, stdout: JSON.stringify({ format: "qcow2" }), stderr: "" };
         try {

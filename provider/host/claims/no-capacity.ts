@@ -81,6 +81,10 @@ export function nothingFree(wish: PlacementRequest, shortage: Shortage): VgpuErr
     `No free virtual function for profile "${wish.profile}": ${why.join("; ") || "the cards' memory is used up"}.`,
     {
       details: { offered },
+      // A card in use does not show all that it could offer: it may be a name that there is, or a typo.
+      ...(!known && {
+        hint: `Nothing here has offered "${wish.profile}" so far. Check the name: offered now are ${offered.join(", ") || "none"}.`,
+      }),
     },
   );
 }

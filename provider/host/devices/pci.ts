@@ -1,7 +1,7 @@
 import { VgpuError } from "../../protocol/errors";
 import { pciAddress } from "../../protocol/names";
 import type { HostContext } from "../context";
-import { isNotFound, textOf } from "../system/system";
+import { type Attribute, isNotFound, textOf } from "../system/system";
 
 export const PCI = "/sys/bus/pci/devices";
 
@@ -37,4 +37,19 @@ export async function physicalFunctionOf(host: HostContext, address: string): Pr
     if (isNotFound(error)) return undefined;
     throw error;
   }
+}
+
+/** Where the kernel tells what a card is; empty without an address. */
+export const modelFilesOf = (address: string): string[] =>
+  address === ""
+    ? []
+    : ["vendor", "device", "subsystem_vendor", "subsystem_device"].map((name) => `${PCI}/${address}/${name}`);
+
+/** Vendor, device and subsystem in one text; empty when any cannot be read. */
+export function modelFrom(read: ReadonlyMap<string, Attribute>, address: string): string {
+  const ids = modelFilesOf(address).map((path) => {
+    const value = read.get(path);
+    return value && "text" in value ? value.text.trim().replace(/^0x/, "") : "";
+  });
+  return ids.every((id) => id !== "") ? ids.join(":") : "";
 }

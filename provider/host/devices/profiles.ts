@@ -1,3 +1,7 @@
+import { isProfile } from "../../protocol/profile";
+
+export { isProfile } from "../../protocol/profile";
+
 /** A vGPU type that a card offers: its decimal id, valid for this card's model and driver only, and its exact name. */
 export interface Profile {
   readonly typeId: number;
@@ -28,14 +32,6 @@ export function parseTypeId(text: string): number {
  */
 export function framebufferMiB(name: string): number {
   return Number(/-(\d+)[ABCQ][^-ABCQ]*$/.exec(name)?.[1] ?? 0) * 1024;
-}
-
-/** What the driver puts before a profile's name; older ones, with mdev, the second. */
-const VENDORS = ["NVIDIA", "GRID"];
-
-/** Whether a catalogue's name is the profile that was asked for, with or without the vendor's name before it. */
-export function isProfile(name: string, asked: string): boolean {
-  return name === asked || VENDORS.some((vendor) => name === `${vendor} ${asked}`);
 }
 
 /**

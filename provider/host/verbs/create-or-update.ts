@@ -1,5 +1,5 @@
-import { isDeepStrictEqual } from "node:util";
 import { VgpuError } from "../../protocol/errors";
+import { isSameProfile } from "../../protocol/profile";
 import type { InstanceRecord } from "../../protocol/record";
 import { RECORD_VERSION } from "../../protocol/record";
 import type { Spec } from "../../protocol/spec";
@@ -9,15 +9,18 @@ import type { HostContext } from "../context";
 import { nameOf } from "../devices/device";
 import { type Admission, admit, type CreateRequest } from "../instance/admission";
 import { confirmedWith, findConfirmed, heldBy } from "../instance/confirmation";
+import { factsFor } from "../instance/host-facts";
+import { impossible } from "../instance/possible";
 import { isDeviceChanged, powerOff, powerOn } from "../instance/power-state";
 import { requireThisMachine } from "../instance/require";
 import { rollBack } from "../instance/rollback";
 import { type Leftovers, leftoversOf, viewOf } from "../instance/view";
 import { instanceLock, take, under } from "../store/locks";
-import { ownRecord, saveRecord, strictRecords } from "../store/records";
+import { ownRecord, saveRecord } from "../store/records";
 import type { Held } from "../system/system";
 import { requireQemu } from "../vmm/boot";
 import { prepareDisk } from "../vmm/disk";
+import { ownLiveness } from "../vmm/liveness";
 import { forgetStarts } from "../vmm/restart-policy";
 import { clearAway, clearLeftovers } from "./delete";
 
@@ -39,10 +42,13 @@ export async function createOrUpdateLocked(host: HostContext, asker: CreateReque
   const admission = admit(asker, there);
   if (admission.as === "refused") throw admission.error;
   if (admission.as === "own" && admission.notice) host.warn(admission.notice);
+  const mine = admission.as === "own" ? there : undefined;
+  const starts = asker.spec.running && !(mine && (await runsOn(host, mine, asker.spec)));
   // Both ask systemd; neither answer changes the other.
   const left = there ? undefined : leftoversOf(host, asker.instance);
-  const [stopping] = await Promise.all([host.units.stopping(), left]);
-  if (stopping) throw new VgpuError("host_not_ready", "The host is shutting down.");
+  const [facts] = await Promise.all([factsFor(host, { spec: asker.spec, mine, there, starts }), left]);
+  const problem = impossible(facts);
+  if (problem) throw problem;
   const qemu = asker.spec.running ? await requireQemu(host) : "";
   const start = await startingRecord(host, asker, { admission, there, left });
   const before = start.phase === "complete" ? there : undefined;
@@ -115,7 +121,16 @@ async function requireNoLeftovers(
 const desiredOf = (spec: Spec) => (spec.running ? "running" : "stopped");
 
 /** Inputs that a running QEMU cannot take over. */
-const NEEDS_RESTART = ["profile", "gpu", "vcpus", "memoryMiB"] as const satisfies readonly (keyof Spec)[];
+const NEEDS_RESTART = ["gpu", "vcpus", "memoryMiB"] as const satisfies readonly (keyof Spec)[];
+
+const needsRestart = (before: Spec, after: Spec) =>
+  NEEDS_RESTART.some((key) => before[key] !== after[key]) || !isSameProfile(before.profile, after.profile);
+
+/** Whether its VM runs and is what is asked: then nothing is started. */
+async function runsOn(host: HostContext, record: InstanceRecord, spec: Spec): Promise<boolean> {
+  if (needsRestart(record.spec, spec) || (await isDeviceChanged(host, record))) return false;
+  return (await ownLiveness(host, record.id, record.vmm)).answer === "live";
+}
 
 async function converge(
   host: HostContext,
@@ -123,16 +138,8 @@ async function converge(
   start: InstanceRecord,
   { qemu, lock, made }: { qemu: string; lock: Held; made: OwnClaims },
 ): Promise<InstanceRecord> {
-  const restart = NEEDS_RESTART.some((key) => start.spec[key] !== spec[key]) || (await isDeviceChanged(host, start));
-  if (!isDeepStrictEqual(start.spec.image, spec.image) && start.disk) {
-    throw new VgpuError(
-      "invalid_request",
-      `The image of ${start.id} cannot change in place; the instance must be replaced.`,
-    );
-  }
+  const restart = needsRestart(start.spec, spec) || (await isDeviceChanged(host, start));
   let record: InstanceRecord = { ...start, desired: desiredOf(spec) };
-  // While a record cannot be read nothing is claimed: better it runs on as it is than not at all.
-  if (restart && spec.running && record.claim) await strictRecords(host);
   // Until it is down, the record on the disk keeps the old spec: that is what runs.
   if (record.phase !== "preparing" && (restart || !spec.running)) {
     record = await powerOff(host, record);

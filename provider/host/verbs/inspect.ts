@@ -5,6 +5,7 @@ import { scanHandles, useOf } from "../devices/handles";
 import { LEAVING } from "../devices/mdev/find";
 import { type Candidate, candidates, onIt, roomOn, type Standing } from "../devices/placement";
 import { framebufferMiB } from "../devices/profiles";
+import { rememberProfiles } from "../devices/remembered-profiles";
 import { type Card, offersOf, type VirtualFunction } from "../devices/vendor-vfio/discovery";
 import { type Broken, findRecords, sortRecords } from "../store/records";
 
@@ -46,6 +47,7 @@ export async function inspectHost(host: HostContext): Promise<{ cards: CardRepor
     host.warn(`The record of ${id} cannot be read, so it is not known what it claims: ${reason}.`);
   const framework = await frameworkOf(host);
   const cards = await framework.discover(host);
+  await rememberProfiles(host, cards);
   const stock = await framework.readStandings(host, "", { cards, records: readable });
   const standing = await withBusy(host, cards, stock);
   const shown = cards.map((card) => reportOn(card, { ...stock, standing }));

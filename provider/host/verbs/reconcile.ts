@@ -10,6 +10,7 @@ import { frameworkOf } from "../devices/detect";
 import { nameOf } from "../devices/device";
 import { claimedDevice } from "../devices/frameworks";
 import { lookAtOpenFiles } from "../devices/handles";
+import { rememberProfiles } from "../devices/remembered-profiles";
 import type { Card } from "../devices/vendor-vfio/discovery";
 import { powerOn } from "../instance/power-state";
 import { completeRunning, forgetCleanup, isComplete } from "../instance/repair-running";
@@ -84,7 +85,9 @@ async function requireUp(host: HostContext): Promise<void> {
 /** The host's cards; undefined when they cannot be looked at. */
 async function discoverOrReport(host: HostContext, note: Note): Promise<Card[] | undefined> {
   try {
-    return await (await frameworkOf(host)).discover(host);
+    const cards = await (await frameworkOf(host)).discover(host);
+    await rememberProfiles(host, cards);
+    return cards;
   } catch (error) {
     host.warn(textOf(error));
     note("host", "waiting", textOf(error));

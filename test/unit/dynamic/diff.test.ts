@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, test } from "vitest";
 import { differenceOf } from "../../../provider/dynamic/diff";
 import { EFFECTS, type InputName } from "../../../provider/dynamic/input-changes";
 import { type FullInputs, UNKNOWN } from "../../../provider/dynamic/inputs";
@@ -129,4 +129,17 @@ describe("diff", () => {
     const { restartPolicy: _newer, ...older } = toSpec(inputs);
     expect(differenceOf({ ...state(), appliedSpec: JSON.stringify(older) }, inputs)).toMatchObject({ changes: false });
   });
+});
+
+test.each([
+  ["NVIDIA L40S-8Q", "L40S-8Q", false],
+  ["L40S-8Q", "NVIDIA L40S-8Q", false],
+  ["L40S-8Q", "GRID L40S-8Q", false],
+  ["NVIDIA L40S-8Q", "GRID L40S-8Q", true],
+  ["NVIDIA L40S-8Q", "NVIDIA L40S-4Q", true],
+  ["NVIDIA L40S-8Q", "nvidia L40S-8Q", true],
+])("profile %s to %s is a change: %s", (before, after, changes) => {
+  const old = { ...inputs, profile: before };
+  const held = { ...view, spec: toSpec(old) };
+  expect(differenceOf({ ...old, ...observed(held, held) }, { ...inputs, profile: after }).changes).toBe(changes);
 });

@@ -2,7 +2,7 @@ import { VgpuError } from "../../../protocol/errors";
 import { mdevUuid, pciAddress } from "../../../protocol/names";
 import type { HostContext } from "../../context";
 import { type Attribute, isNotFound, textOf } from "../../system/system";
-import { devicePathOf, physicalFunctionOf } from "../pci";
+import { devicePathOf, modelFilesOf, modelFrom, physicalFunctionOf } from "../pci";
 import type { Profile } from "../profiles";
 import { type Card, textFrom, type VirtualFunction } from "../vendor-vfio/discovery";
 import { findMdev, type Mdev, mdevUuids } from "./find";
@@ -96,7 +96,7 @@ async function readCard(
   const paths = devices.flatMap(({ address, typeIds }) =>
     typeIds.flatMap((id) => [nameFile(address, id), availableFile(address, id)]),
   );
-  const read = await host.driver.read(paths, host.settings.readDeadlineMs);
+  const read = await host.driver.read([...modelFilesOf(parent), ...paths], host.settings.readDeadlineMs);
   const functions: VirtualFunction[] = [];
   const unreadable: Card["unreadable"][number][] = [];
   for (const { address, typeIds } of devices) {
@@ -116,7 +116,7 @@ async function readCard(
       unreadable.push({ address, reason: textOf(error) });
     }
   }
-  return { parent, functions, unreadable };
+  return { parent, model: modelFrom(read, parent), functions, unreadable };
 }
 
 const nameFile = (address: string, typeId: number) => `${typeFolder(address, typeId)}/name`;

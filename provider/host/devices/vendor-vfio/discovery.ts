@@ -3,7 +3,7 @@ import type { HostContext } from "../../context";
 import { type Attribute, isNotFound, textOf } from "../../system/system";
 import type { TypeReading } from "../device";
 import type { Mdev } from "../mdev/find";
-import { addressesIn, listBus, PCI, pciDevices, physicalFunctionOf, typeFileOf } from "../pci";
+import { addressesIn, listBus, modelFilesOf, modelFrom, PCI, pciDevices, physicalFunctionOf, typeFileOf } from "../pci";
 import { type Profile, parseProfiles, parseTypeId } from "../profiles";
 
 const catalogueFileOf = (vf: string) => `${PCI}/${vf}/nvidia/creatable_vgpu_types`;
@@ -28,6 +28,8 @@ export const offersOf = ({ supported, creatable }: VirtualFunction) => supported
 export interface Card {
   /** Address of the physical function; empty when its functions name none, and then nothing is placed on them. */
   readonly parent: string;
+  /** PCI ids of vendor, device and subsystem; empty when they cannot be read. */
+  readonly model: string;
   readonly functions: readonly VirtualFunction[];
   /** Virtual functions that are there and could not be read: never free. */
   readonly unreadable: readonly { readonly address: string; readonly reason: string }[];
@@ -68,7 +70,7 @@ async function vgpuParent(host: HostContext, address: string): Promise<string | 
 
 async function readCard(host: HostContext, parent: string, addresses: readonly string[]): Promise<Card> {
   const paths = addresses.flatMap((address) => [typeFileOf(address), catalogueFileOf(address)]);
-  const read = await host.driver.read(paths, host.settings.readDeadlineMs);
+  const read = await host.driver.read([...modelFilesOf(parent), ...paths], host.settings.readDeadlineMs);
   const functions: VirtualFunction[] = [];
   const unreadable: Card["unreadable"][number][] = [];
   for (const address of addresses) {
@@ -82,7 +84,7 @@ async function readCard(host: HostContext, parent: string, addresses: readonly s
       unreadable.push({ address, reason: textOf(error) });
     }
   }
-  return { parent, functions, unreadable };
+  return { parent, model: modelFrom(read, parent), functions, unreadable };
 }
 
 export function textFrom(read: ReadonlyMap<string, Attribute>, path: string): string {

@@ -24,6 +24,7 @@ function facts({ cards, load = [], strategy = "spread" }: Given) {
   const built = cards.map(
     (functions, card): Card => ({
       parent: `card${card}`,
+      model: "",
       unreadable: [],
       functions: functions.map(({ typeId = 0, hidden, ...change }, n): VirtualFunction => {
         standing.set(`${card}.${n}`, { ...idle, ...change });

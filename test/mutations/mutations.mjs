@@ -374,7 +374,7 @@ export const MUTATIONS = [
     'if (lock && "verb" in lock) return live(',
   ),
   one("a recent claim is no witness", "vmm/liveness.ts", "  if (recent)\n", "  if (recent && process === undefined)\n"),
-  one("a queued unit is no witness", "vmm/liveness.ts", "unit.job || !", "!"),
+  one("a queued unit is no witness", "vmm/liveness.ts", "=> unit.job || !", "=> !"),
   one(
     "unreadable witnesses are dead",
     "vmm/liveness.ts",

@@ -62,11 +62,11 @@ export const MUTATIONS = [
   one("what is impossible is asked after the stop", "verbs/create-or-update.ts", "  if (problem) throw problem;\n", ""),
   one(
     "what a card has offered is forgotten",
-    "devices/profiles.ts",
+    "devices/remembered-profiles.ts",
     "[...new Set([...known.names, ...now.names])].sort()",
     "now.names",
   ),
-  one("a card in use shows all that it offers", "devices/profiles.ts", "|| vf.typeId === 0)", "|| vf.typeId >= 0)"),
+  one("a card in use shows all that it offers", "devices/remembered-profiles.ts", "|| vf.typeId === 0)", "|| vf.typeId >= 0)"),
   one(
     "the short name of a profile is another profile",
     "verbs/create-or-update.ts",

@@ -28,7 +28,7 @@ export const nameOf = ({ vf, mdevUuid }: DeviceName) => (mdevUuid ? `mdev ${mdev
 
 /**
  * One vGPU device in the hands of a release. Vendor VFIO and mdev differ in how it is seen and given back; the order of the steps is
- * the same, and is in `lifecycle/release.ts`. All is asked under the lock of the PCI device.
+ * the same, and is in `claims/release.ts`. All is asked under the lock of the PCI device.
  */
 export interface Device {
   /** Who has it open, and who may still write to it. */

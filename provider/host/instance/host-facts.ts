@@ -38,7 +38,7 @@ async function imageProblem(host: HostContext, { image }: Spec): Promise<string 
 
 /** Throws when the cards or a record cannot be read: then nothing is stopped that could not be started again. */
 async function startFacts(host: HostContext, there: InstanceRecord | undefined): Promise<StartFacts> {
-  const records = await strictRecords(host.files);
+  const records = await strictRecords(host);
   const cards = await (await frameworkOf(host)).discover(host);
   return {
     cards,

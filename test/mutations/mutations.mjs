@@ -66,7 +66,12 @@ export const MUTATIONS = [
     "[...new Set([...known.names, ...now.names])].sort()",
     "now.names",
   ),
-  one("a card in use shows all that it offers", "devices/remembered-profiles.ts", "|| vf.typeId === 0)", "|| vf.typeId >= 0)"),
+  one(
+    "a card in use shows all that it offers",
+    "devices/remembered-profiles.ts",
+    "|| vf.typeId === 0)",
+    "|| vf.typeId >= 0)",
+  ),
   one(
     "the short name of a profile is another profile",
     "verbs/create-or-update.ts",

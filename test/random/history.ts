@@ -93,6 +93,8 @@ async function live(sim: Sim, observer: Observer, { mostSteps, say }: Telling): 
     }
     const event = random.pick(events);
     say(await event());
+    // What it has changed is not the doing of whoever went last.
+    scheduler.last = undefined;
     observer.check();
   }
   say(host.repair());

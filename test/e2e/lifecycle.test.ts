@@ -57,10 +57,17 @@ requires(
   });
 
   test("R-03 a destroy whose release fails keeps the resource, the claim and the mark", async () => {
-    const fault = await host.fault({ on: "write", path: TYPE_FILE, value: "0", errno: "EBUSY" });
+    const fault = await host.fault({ on: "write", path: TYPE_FILE, value: "0", errno: "Device or resource busy" });
     const destroy = await project.destroy();
     expect(destroy.code).not.toBe(0);
-    for (const word of ["gpu-host-1", "vm-1", VF, "vgpu_cleanup_pending", "EBUSY", "retry the delete"]) {
+    for (const word of [
+      "gpu-host-1",
+      "vm-1",
+      VF,
+      "vgpu_cleanup_pending",
+      "Device or resource busy",
+      "retry the delete",
+    ]) {
       expect(destroy.text).toContain(word);
     }
     expect(await project.instances()).toHaveLength(1);

@@ -42,10 +42,14 @@ requires(
     expect(await mdevs()).toEqual([after?.outputs.mdevUuid]);
 
     const made = String(after?.outputs.mdevUuid);
-    const fault = await host.fault({ on: "write", path: `/sys/bus/mdev/devices/${made}/remove`, errno: "EBUSY" });
+    const fault = await host.fault({
+      on: "write",
+      path: `/sys/bus/mdev/devices/${made}/remove`,
+      errno: "Device or resource busy",
+    });
     const refused = await project.destroy();
     expect(refused.code).not.toBe(0);
-    for (const word of ["vgpu_cleanup_pending", made, "EBUSY"]) expect(refused.text).toContain(word);
+    for (const word of ["vgpu_cleanup_pending", made, "Device or resource busy"]) expect(refused.text).toContain(word);
     expect([await project.instances(), await mdevs()]).toEqual([[expect.anything()], [made]]);
     await host.heal(fault);
 

@@ -91,7 +91,7 @@ export const ERRORS = {
   },
   inventory_ambiguous: {
     retryable: false,
-    when: "A record on the host cannot be read, so it is not known what it claims.",
+    when: "A record on the host cannot be read, or the folder of instances is not known to be the store's, so it is not known what is claimed.",
     hint: "Repair the record named; or, when its instance is given up, move its whole folder out of /var/lib/vgpu/instances and delete it by name.",
   },
   liveness_ambiguous: {

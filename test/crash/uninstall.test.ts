@@ -35,6 +35,14 @@ const STARTS: readonly Start[] = [
     },
   },
   { name: "uninstall, of a store without witness", verb: "uninstall", prepare: makeOld },
+  {
+    name: "install, after an uninstall that was cut short",
+    verb: "install",
+    prepare: (sim) => {
+      sim.disk.erase(`${INSTANCES}/.store`);
+      sim.disk.put("/etc/vgpu/store-id.making", `${sim.storeId}\n`);
+    },
+  },
   { name: "install, on a store without witness", verb: "install", prepare: makeOld },
 ];
 

@@ -540,7 +540,7 @@ export const MUTATIONS = [
     "a record makes the store's folder again",
     "store/records.ts",
     "  try {\n    await files.mkdir(folder);",
-    "  await files.mkdir(INSTANCES).catch(() => {});\n  try {\n    await files.mkdir(folder);",
+    '  for (const path of ["/var/lib/vgpu", INSTANCES]) await files.mkdir(path).catch(() => {});\n  try {\n    await files.mkdir(folder);',
     UNINSTALL,
   ),
   one(
@@ -588,9 +588,9 @@ export const MUTATIONS = [
   one(
     "forget the fsync of what a killed install has made",
     "verbs/install.ts",
-    "  for (const folder of [STATE, INSTANCES, SETTINGS]) await files.sync(folder);\n",
+    "  await files.sync(INSTANCES);\n",
     "",
-    INSTALL,
+    ["test/crash/uninstall.test.ts"],
   ),
   one(
     "a device elsewhere is held back for good",

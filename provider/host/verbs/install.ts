@@ -77,10 +77,10 @@ async function makeIdentity({ files, clock }: System, machineId: string): Promis
   return identity;
 }
 
-/** An install that was killed may have left the halves of the store where a power cut would lose them. */
+/** An install that was killed may have left the witness where a power cut would lose it; all else that was made is on the disk by now. */
 async function finishMaking(files: Files): Promise<void> {
   if (!(await isBeingMade(files))) return;
-  for (const folder of [STATE, INSTANCES, SETTINGS]) await files.sync(folder);
+  await files.sync(INSTANCES);
   await forgetMaking(files);
 }
 

@@ -57,7 +57,7 @@ requires(
   });
 
   test("R-03 a destroy whose release fails keeps the resource, the claim and the mark", async () => {
-    const fault = await host.fault({ on: "write", path: TYPE_FILE, value: "0", errno: "Device or resource busy" });
+    const fault = await host.fault({ on: "write", path: TYPE_FILE, value: "0", errno: "EBUSY" });
     const destroy = await project.destroy();
     expect(destroy.code).not.toBe(0);
     for (const word of [

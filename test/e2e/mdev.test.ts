@@ -45,7 +45,7 @@ requires(
     const fault = await host.fault({
       on: "write",
       path: `/sys/bus/mdev/devices/${made}/remove`,
-      errno: "Device or resource busy",
+      errno: "EBUSY",
     });
     const refused = await project.destroy();
     expect(refused.code).not.toBe(0);

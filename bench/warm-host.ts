@@ -132,11 +132,9 @@ export class WarmHost implements AsyncDisposable {
     const policy = pinnedPolicy(hostKey);
     if (!policy) throw new Error(`not a host key: ${hostKey}`);
     const key = { kind: "key", source: "the bench", text: privateKey, required: true } as const;
-    return {
-      hops: [{ host: address.host, port: address.port, user: "root", hostKey: policy, credentials: [key] }],
-      tries: 3,
-      timeoutMs: 15_000,
-    };
+    const limits = { maxAttempts: 3, timeoutMs: 15_000 };
+    const login = { user: "root", hostKey: policy, credentials: [key] };
+    return { hops: [{ host: address.host, port: address.port, ...login, ...limits }] };
   }
 }
 

@@ -32,9 +32,9 @@ export interface JumpHostArgs {
   hostKey?: pulumi.Input<string> | undefined;
   /** A known_hosts file: its path or its text. Default: `~/.ssh/known_hosts` and `/etc/ssh/ssh_known_hosts`. */
   knownHosts?: pulumi.Input<string> | undefined;
-  /** How often a connection is tried when the network fails, 1 to 1000. Default 10. */
+  /** Failed attempts on this jump host before a network failure is reported, 1 to 1000. Default: that of the connection. */
   dialErrorLimit?: pulumi.Input<number> | undefined;
-  /** Longest time in seconds that one try of one hop may take, 1 to 600. Default 15. */
+  /** Longest time in seconds that one attempt on this jump host may take, 1 to 600. Default: that of the connection. */
   perDialTimeout?: pulumi.Input<number> | undefined;
 }
 
@@ -42,6 +42,10 @@ export interface JumpHostArgs {
 export interface ConnectionArgs extends Omit<JumpHostArgs, "host"> {
   /** Address of the host. Default: the resource's `host`. */
   host?: pulumi.Input<string> | undefined;
+  /** Failed attempts on the host before a network failure is reported, 1 to 1000; the default of jump hosts. Default 10. */
+  dialErrorLimit?: pulumi.Input<number> | undefined;
+  /** Longest time in seconds that one attempt on the host may take, 1 to 600; the default of jump hosts. Default 15. */
+  perDialTimeout?: pulumi.Input<number> | undefined;
   /** Jump hosts, from here outwards; each has its own key, host key and credentials. */
   proxy?: pulumi.Input<pulumi.Input<JumpHostArgs> | pulumi.Input<JumpHostArgs>[]> | undefined;
 }

@@ -7,18 +7,18 @@ import type { Credential, Hop, Target } from "../ssh/target";
 import type { ConnectionInputs } from "./inputs";
 import type { ProviderSettings } from "./settings";
 
-/** Where the connection's parts come from. */
+/** The sources of a connection's properties. */
 export interface ConnectionSources {
-  /** The logical host; its address where the connection names no other. */
+  /** The logical host; also the address, unless the connection has another. */
   readonly host: string;
-  /** What the program says now; absent when only the state is known. */
+  /** `connection` of the program; absent in operations that only have the state. */
   readonly program?: ConnectionInputs | undefined;
-  /** What the state remembers. */
+  /** `connection` in the state. */
   readonly state?: ConnectionInputs | undefined;
   readonly settings: ProviderSettings;
 }
 
-const TRIES = 10;
+const MAX_ATTEMPTS = 10;
 const DIAL_TIMEOUT_S = 15;
 const IDENTITIES = ["id_ed25519", "id_ecdsa", "id_rsa"];
 const KNOWN_HOSTS = [
@@ -27,7 +27,7 @@ const KNOWN_HOSTS = [
   "/etc/ssh/ssh_known_hosts",
 ];
 
-/** How to reach a host: its hops, their keys, and the credentials for each in the order in which they are tried. */
+/** How to reach a host: its hops, and for each its host keys, its credentials in the order in which they are tried, and its limits. */
 export async function resolveConnection(sources: ConnectionSources): Promise<Target> {
   const connection = sources.program ?? sources.state ?? {};
   const remembered = sources.program ? sources.state : undefined;
@@ -39,12 +39,17 @@ export async function resolveConnection(sources: ConnectionSources): Promise<Tar
     const name = last ? "connection" : `connection.proxy[${index}]`;
     const host = hop.host ?? sources.host;
     const same = before.find((old) => (old.host ?? sources.host) === host && (old.user ?? "") === (hop.user ?? ""));
-    hops.push(await hopOf(hop, host, name, sources, same));
+    const login = await loginOf(hop, host, name, sources, same);
+    hops.push({ ...login, ...limitsOf(hop, connection) });
   }
+  return { hops: hops as [Hop, ...Hop[]] };
+}
+
+/** The limits of a hop: its own, else those of the connection. */
+function limitsOf(hop: ConnectionInputs, connection: ConnectionInputs): Pick<Hop, "maxAttempts" | "timeoutMs"> {
   return {
-    hops: hops as [Hop, ...Hop[]],
-    tries: connection.dialErrorLimit ?? TRIES,
-    timeoutMs: (connection.perDialTimeout ?? DIAL_TIMEOUT_S) * 1000,
+    maxAttempts: hop.dialErrorLimit ?? connection.dialErrorLimit ?? MAX_ATTEMPTS,
+    timeoutMs: (hop.perDialTimeout ?? connection.perDialTimeout ?? DIAL_TIMEOUT_S) * 1000,
   };
 }
 
@@ -53,13 +58,14 @@ function proxies(connection: ConnectionInputs): ConnectionInputs[] {
   return Array.isArray(connection.proxy) ? connection.proxy : [connection.proxy];
 }
 
-async function hopOf(
+/** Where a hop is, and what authenticates both sides. */
+async function loginOf(
   hop: ConnectionInputs,
   host: string,
   name: string,
   { program, settings }: ConnectionSources,
   remembered: ConnectionInputs | undefined,
-): Promise<Hop> {
+): Promise<Omit<Hop, "maxAttempts" | "timeoutMs">> {
   const user = hop.user ?? settings.environment("USER") ?? settings.stack("user") ?? "root";
   const ambient = [
     ...credentials(environmentOf(settings), "VGPU_PRIVATE_KEY", "VGPU_PASSWORD", true),
@@ -107,7 +113,7 @@ function credentials(from: Secrets, keyName: string, passwordName: string, requi
   ];
 }
 
-/** The same secret from two sources is tried once. */
+/** A secret that comes from two sources is tried once. */
 function distinct(all: readonly Credential[]): Credential[] {
   const seen = new Set<string>();
   return all.filter((credential) => {
@@ -126,7 +132,7 @@ async function hostKeyPolicy(hop: ConnectionInputs): Promise<HostKeyPolicy> {
   if (hop.hostKey !== undefined) {
     const pinned = pinnedPolicy(hop.hostKey);
     if (pinned) return pinned;
-    throw new VgpuError("invalid_request", "The hostKey in use is no public key and no fingerprint.");
+    throw new VgpuError("invalid_request", "The hostKey in use is neither a public key nor a fingerprint.");
   }
   const given = hop.knownHosts;
   if (given === undefined) {

@@ -1,2 +1,2 @@
-/** The value of `connection.hostKey` that switches the check off. */
+/** The value of `connection.hostKey` that disables the check. */
 export const ACCEPT_ANY = "insecure-accept-any";

@@ -1,7 +1,7 @@
 import type { Client, ClientChannel } from "ssh2";
 import type { VgpuError } from "../protocol/errors";
 import { printable } from "../protocol/printable";
-import { phaseError } from "./failure";
+import { phaseError } from "./phase-error";
 import { type Hop, hopName } from "./target";
 
 /** sshd's MaxSessions is 10 by default and frees slots late; with 6 no channel is refused. */

@@ -1,77 +1,67 @@
 import { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { Client } from "ssh2";
-import { printable } from "../protocol/printable";
-import type { Offer } from "./authentication";
-import { DialFailure, type Phase, phaseError } from "./failure";
-import { hostKeyAlgorithms, judgeHostKey, keyType } from "./host-key";
+import type { AuthenticationOffer } from "./authentication-offer";
+import { type ClientError, classifyError, explainClose } from "./classify-error";
+import { DialFailure, type DialFailureKind } from "./dial-failure";
+import { checkHostKey, hostKeyAlgorithms, keyType } from "./host-key";
+import type { Phase } from "./phase-error";
 import type { Hop } from "./target";
 
-/** A client that has authenticated, and what must be destroyed with it. */
-export interface Dialled {
+/** A client that has authenticated. */
+export interface AuthenticatedClient {
   readonly client: Client;
+  /** Destroys the client and its socket. */
   destroy(): void;
 }
 
+/** Opens a stream to the hop through the hop before it. */
+export type OpenStream = () => Promise<Duplex>;
+
 const KEEPALIVE_MS = 10_000;
-const KEEPALIVES_MISSED = 3;
-/** Errors of the network that may be gone a little later. */
-const PASSING = new Set([
-  "ECONNREFUSED",
-  "ECONNRESET",
-  "ECONNABORTED",
-  "EPIPE",
-  "ETIMEDOUT",
-  "EHOSTUNREACH",
-  "ENETUNREACH",
-  "EHOSTDOWN",
-  "ENOTFOUND",
-  "EAI_AGAIN",
-]);
-/** What pam_nologin says while a host starts or stops. */
-const NO_LOGIN = /system is (booting|going down|shutting|in the process)|pam_nologin|not permitted to log in yet/i;
+const MAX_MISSED_KEEPALIVES = 3;
 
 /**
- * One try to reach one hop with one offer: through `through`, a stream that the hop before opened, or by a socket of its
- * own.
+ * One attempt to authenticate on one hop with one offer, over `openStream` or, without it, over a TCP connection.
  *
  * @throws DialFailure
  */
 export async function dial(
   hop: Hop,
-  offer: Offer,
-  timeoutMs: number,
-  through: (() => Promise<Duplex>) | undefined,
-): Promise<Dialled> {
-  const seen = new Set<string>();
-  let first: DialFailure | undefined;
+  offer: AuthenticationOffer,
+  openStream?: OpenStream,
+): Promise<AuthenticatedClient> {
+  const rejectedTypes = new Set<string>();
+  let firstRejection: DialFailure | undefined;
   for (;;) {
     try {
-      return await dialOnce(hop, offer, timeoutMs, through, seen);
+      return await dialOnce(hop, offer, rejectedTypes, openStream);
     } catch (error) {
       if (hop.hostKey.kind !== "fingerprints" || !(error instanceof DialFailure)) throw error;
-      const { phase, rejectedType } = error.error.details ?? {};
-      if (typeof rejectedType !== "string") throw first && phase === "handshake" ? first : error;
-      // A fingerprint does not say its key's type, so the server is asked for its other keys before it is refused.
-      first ??= error;
-      seen.add(rejectedType);
-      if (hostKeyAlgorithms(hop.hostKey, hop.host, hop.port, seen).length === 0) throw first;
+      if (error.rejectedKeyType === undefined) {
+        // The server may have no key of another type; then the handshake fails.
+        throw firstRejection && error.phase === "handshake" ? firstRejection : error;
+      }
+      // A fingerprint does not name the type of its key, so the server is asked for its keys of other types.
+      firstRejection ??= error;
+      rejectedTypes.add(error.rejectedKeyType);
+      if (hostKeyAlgorithms(hop.hostKey, hop.host, hop.port, rejectedTypes).length === 0) throw firstRejection;
     }
   }
 }
 
 async function dialOnce(
   hop: Hop,
-  offer: Offer,
-  timeoutMs: number,
-  through: (() => Promise<Duplex>) | undefined,
-  seen: ReadonlySet<string>,
-): Promise<Dialled> {
-  const stream = await through?.();
+  offer: AuthenticationOffer,
+  rejectedTypes: ReadonlySet<string>,
+  openStream?: OpenStream,
+): Promise<AuthenticatedClient> {
+  const deadline = Date.now() + hop.timeoutMs;
+  const stream = await openStream?.();
   return new Promise((resolve, reject) => {
     let phase: Phase = "connect";
     let banner = "";
-    let refusal: DialFailure | undefined;
+    let rejectedKey: DialFailure | undefined;
     let settled = false;
     const client = new Client();
     const socket = stream ?? new Socket();
@@ -87,41 +77,31 @@ async function dialOnce(
       destroy();
       reject(failure);
     };
-    const passing = (what: string) => fail(new DialFailure(phaseError("host_unreachable", hop, phase, what), true));
-    const timer = setTimeout(() => passing(`no answer within ${timeoutMs / 1000} s`), timeoutMs);
+    const failWith = (kind: DialFailureKind, reason: string) => fail(new DialFailure(kind, hop, phase, reason));
+    const timer = setTimeout(
+      () => failWith("transient", `no answer within ${hop.timeoutMs / 1000} s`),
+      Math.max(1, deadline - Date.now()),
+    );
 
-    const onError = (error: Error & { level?: string; code?: unknown }) => {
-      // ssh2 reports a refused host key as a handshake error after the verifier has spoken.
-      if (refusal) return fail(refusal);
+    const onError = (error: ClientError) => {
+      // ssh2 reports a host key that the verifier rejected as a handshake error.
+      if (rejectedKey) return fail(rejectedKey);
       if (settled) return;
-      if (
-        error.level === "client-authentication" ||
-        (phase === "authenticate" && /too many auth/i.test(error.message))
-      ) {
-        const what = `the server refused ${offer.source}`;
-        return fail(new DialFailure(phaseError("auth_failed", hop, "authenticate", what), false));
-      }
-      // An agent that fails is a source that failed; ssh2 goes on to the next method by itself.
-      if (error.level === "agent") return;
-      const code = typeof error.code === "string" ? error.code : "";
-      if ((error as { syscall?: string }).syscall === "getaddrinfo") phase = "resolve";
-      const lost = /lost before handshake|ended|closed|not connected|keepalive|identification/i.test(error.message);
-      // Reasons of SSH_MSG_DISCONNECT are numbers: while nobody is authenticated they mean a busy or starting server.
-      const transient = PASSING.has(code) || lost || typeof error.code === "number";
-      const what = printable(error.message) || code || "unknown error";
-      fail(new DialFailure(phaseError("host_unreachable", hop, phase, what), transient));
+      const classified = classifyError(error, phase, offer.source);
+      if (!classified) return;
+      phase = classified.phase;
+      failWith(classified.kind, classified.reason);
     };
     const onClose = () => {
-      if (refusal) return fail(refusal);
-      if (NO_LOGIN.test(banner)) return passing(`the host lets nobody log in now: ${printable(banner)}`);
-      passing(phase === "authenticate" ? "the server closed the connection" : "the connection was closed");
+      if (rejectedKey) return fail(rejectedKey);
+      failWith("transient", explainClose(phase, banner));
     };
 
-    // These stay for the whole life of the connection: an error nobody listens to would end the process.
+    // These stay for the whole life of the connection: an unhandled error event would end the process.
     client.on("error", onError);
     socket.on("error", onError);
     client.on("close", onClose);
-    // A tunnel whose other end has gone stays half open, and the client with it.
+    // A tunnel whose remote end has closed stays half open, and the client with it.
     client.on("end", destroy);
     client.on("banner", (text) => {
       banner = text;
@@ -144,28 +124,24 @@ async function dialOnce(
         username: hop.user,
         readyTimeout: 0,
         keepaliveInterval: KEEPALIVE_MS,
-        keepaliveCountMax: KEEPALIVES_MISSED,
-        algorithms: { serverHostKey: hostKeyAlgorithms(hop.hostKey, hop.host, hop.port, seen) },
+        keepaliveCountMax: MAX_MISSED_KEEPALIVES,
+        algorithms: { serverHostKey: hostKeyAlgorithms(hop.hostKey, hop.host, hop.port, rejectedTypes) },
         hostVerifier: (key: Buffer) => {
-          const verdict = judgeHostKey(hop.hostKey, hop.host, hop.port, key);
+          const verdict = checkHostKey(hop.hostKey, hop.host, hop.port, key);
           if (verdict.accepted) return true;
-          const error = phaseError("host_key_mismatch", hop, "host key", verdict.why);
-          Object.assign(error.details ?? {}, { rejectedType: keyType(key) });
-          refusal = new DialFailure(error, false);
+          rejectedKey = new DialFailure("host key", hop, "host key", verdict.reason, keyType(key));
           return false;
         },
         authHandler: (_left, _partial, next) => {
-          // biome-ignore lint/suspicious/noExplicitAny: the declared type lacks `false`, which ends the tries
+          // biome-ignore lint/suspicious/noExplicitAny: the declared type lacks `false`, which ends the authentication
           next(pending.shift() ?? (false as any));
         },
       });
     };
-    if (socket instanceof Socket && !stream) {
-      socket.setNoDelay(true);
-      socket.once("connect", start);
-      socket.connect({ host: hop.host, port: hop.port });
-    } else {
-      start();
-    }
+    if (stream) return start();
+    const tcp = socket as Socket;
+    tcp.setNoDelay(true);
+    tcp.once("connect", start);
+    tcp.connect({ host: hop.host, port: hop.port });
   });
 }

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { ACCEPT_ANY } from "./accept-any";
 import { entriesFor, type KnownHost, parseKnownHosts } from "./known-hosts";
 
-/** What makes a server's key acceptable. */
+/** Which host keys of a server are accepted. */
 export type HostKeyPolicy =
   | { readonly kind: "keys"; readonly blobs: readonly Buffer[] }
   | { readonly kind: "fingerprints"; readonly fingerprints: readonly string[] }
@@ -30,18 +30,18 @@ export function pinnedPolicy(text: string): HostKeyPolicy | undefined {
 }
 
 function keyBlob(line: string): Buffer | undefined {
-  const words = line.split(/\s+/);
-  const at = words.findIndex((word) => KEY_TYPE.test(word));
-  const data = words[at + 1];
+  const fields = line.split(/\s+/);
+  const at = fields.findIndex((field) => KEY_TYPE.test(field));
+  const data = fields[at + 1];
   if (at < 0 || at > 1 || !data || !/^[A-Za-z0-9+/]+=*$/.test(data)) return undefined;
   const blob = Buffer.from(data, "base64");
-  return keyType(blob) === words[at] ? blob : undefined;
+  return keyType(blob) === fields[at] ? blob : undefined;
 }
 
 export const fingerprint = (blob: Buffer): string =>
   `SHA256:${createHash("sha256").update(blob).digest("base64").replace(/=+$/, "")}`;
 
-/** The type that a public key's blob names. */
+/** The key type in a public key blob. */
 export function keyType(blob: Buffer): string {
   if (blob.length < 4) return "";
   const length = blob.readUInt32BE(0);
@@ -49,45 +49,50 @@ export function keyType(blob: Buffer): string {
   return /^[a-z0-9@.-]+$/.test(type) ? type : "";
 }
 
-export type HostKeyVerdict = { readonly accepted: true } | { readonly accepted: false; readonly why: string };
+type HostKeyVerdict = { readonly accepted: true } | { readonly accepted: false; readonly reason: string };
 
-/** Whether a server may be trusted that shows this key. */
-export function judgeHostKey(policy: HostKeyPolicy, host: string, port: number, blob: Buffer): HostKeyVerdict {
-  const shown = `${keyType(blob) || "unknown type"} ${fingerprint(blob)}`;
+/** Whether a server that presents this key is trusted. */
+export function checkHostKey(policy: HostKeyPolicy, host: string, port: number, blob: Buffer): HostKeyVerdict {
+  const presented = `${keyType(blob) || "unknown type"} ${fingerprint(blob)}`;
   switch (policy.kind) {
     case "any":
       return { accepted: true };
     case "keys":
       if (policy.blobs.some((pinned) => pinned.equals(blob))) return { accepted: true };
-      return no(`the server shows ${shown}, pinned is ${policy.blobs.map(fingerprint).join(" or ")}`);
+      return reject(`the server presents ${presented}, expected ${policy.blobs.map(fingerprint).join(" or ")}`);
     case "fingerprints":
       if (policy.fingerprints.includes(fingerprint(blob))) return { accepted: true };
-      return no(`the server shows ${shown}, pinned is ${policy.fingerprints.join(" or ")}`);
+      return reject(`the server presents ${presented}, expected ${policy.fingerprints.join(" or ")}`);
     case "known-hosts":
-      return judgeKnown(entriesFor(parseKnownHosts(policy.text), host, port), blob, shown, policy.source);
+      return checkKnownHosts(entriesFor(parseKnownHosts(policy.text), host, port), blob, presented, policy.source);
   }
 }
 
-function judgeKnown(entries: readonly KnownHost[], blob: Buffer, shown: string, source: string): HostKeyVerdict {
+function checkKnownHosts(
+  entries: readonly KnownHost[],
+  blob: Buffer,
+  presented: string,
+  source: string,
+): HostKeyVerdict {
   if (entries.some((entry) => entry.marker === "revoked" && entry.blob.equals(blob))) {
-    return no(`the server shows ${shown}, which ${source} marks as revoked`);
+    return reject(`the server presents ${presented}, which ${source} marks as revoked`);
   }
   const keys = entries.filter((entry) => entry.marker === "");
   if (keys.some((entry) => entry.blob.equals(blob))) return { accepted: true };
   if (keys.length > 0) {
     const known = keys.map((entry) => `${entry.type} ${fingerprint(entry.blob)}`).join(" or ");
-    return no(`the server shows ${shown}, but ${source} says ${known}`);
+    return reject(`the server presents ${presented}, but ${source} has ${known}`);
   }
   if (entries.some((entry) => entry.marker === "cert-authority")) {
-    return no(
-      `${source} knows the server only by a certificate authority, and certificates are not supported; ` +
-        `the server shows ${shown}: verify it and pin it in connection.hostKey`,
+    return reject(
+      `${source} has only a certificate authority for the server, and host certificates are not supported; ` +
+        `the server presents ${presented}: verify it and pin it in connection.hostKey`,
     );
   }
-  return no(`the server shows ${shown}, and ${source} does not know the server`);
+  return reject(`the server presents ${presented}, and ${source} has no key for this server`);
 }
 
-const no = (why: string): HostKeyVerdict => ({ accepted: false, why });
+const reject = (reason: string): HostKeyVerdict => ({ accepted: false, reason });
 
 const ALGORITHMS = {
   "ssh-ed25519": ["ssh-ed25519"],
@@ -96,21 +101,21 @@ const ALGORITHMS = {
   "ecdsa-sha2-nistp521": ["ecdsa-sha2-nistp521"],
   "ssh-rsa": ["rsa-sha2-512", "rsa-sha2-256"],
 } as const;
-export type HostKeyType = keyof typeof ALGORITHMS;
-export type HostKeyAlgorithm = (typeof ALGORITHMS)[HostKeyType][number];
+type HostKeyType = keyof typeof ALGORITHMS;
+type HostKeyAlgorithm = (typeof ALGORITHMS)[HostKeyType][number];
 
 /**
- * Host key algorithms in the order to ask for them: a server with several keys must be made to show the one we know.
- * Types in `seen` were shown already and did not match a fingerprint, whose type is not known.
+ * Host key algorithms in order of preference: those of trusted keys first, since a server with several keys presents the
+ * one that the client prefers. Types in `rejected` are left out.
  */
 export function hostKeyAlgorithms(
   policy: HostKeyPolicy,
   host: string,
   port: number,
-  seen: ReadonlySet<string>,
+  rejected: ReadonlySet<string>,
 ): HostKeyAlgorithm[] {
   const known = new Set(trustedTypes(policy, host, port));
-  const types = (Object.keys(ALGORITHMS) as HostKeyType[]).filter((type) => !seen.has(type));
+  const types = (Object.keys(ALGORITHMS) as HostKeyType[]).filter((type) => !rejected.has(type));
   return [...types.filter((type) => known.has(type)), ...types.filter((type) => !known.has(type))].flatMap(
     (type) => ALGORITHMS[type],
   );

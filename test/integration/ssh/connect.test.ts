@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { createServer, type Server, type Socket } from "node:net";
-import { afterEach, expect, it } from "vitest";
+import { afterEach, expect, test } from "vitest";
 import { VgpuError } from "../../../provider/protocol/errors";
 import { connect } from "../../../provider/ssh/connect";
 import type { Hop, Target } from "../../../provider/ssh/target";
@@ -22,8 +22,8 @@ afterEach(async () => {
   sshd = jump = undefined;
 });
 
-/** A server that is no SSH server: what it does with a client is the test's. */
-async function odd(behave: (socket: Socket) => void): Promise<{ port: number; clients: () => number }> {
+/** A TCP server that is not an SSH server: `behave` decides what it does with each client. */
+async function fakeServer(behave: (socket: Socket) => void): Promise<{ port: number; clients: () => number }> {
   let clients = 0;
   server = createServer((socket) => {
     clients += 1;
@@ -42,9 +42,11 @@ const hop = (more: Partial<Hop>): Hop => ({
   user: "root",
   hostKey: { kind: "any" },
   credentials: [{ kind: "password", source: "the test's password", password: "secret-word" }],
+  maxAttempts: 1,
+  timeoutMs: 2_000,
   ...more,
 });
-const to = (last: Hop, more: Partial<Target> = {}): Target => ({ hops: [last], tries: 1, timeoutMs: 2_000, ...more });
+const to = (more: Partial<Hop>): Target => ({ hops: [hop(more)] });
 
 async function failure(target: Target): Promise<VgpuError> {
   const error = await connect(target).then(
@@ -62,24 +64,24 @@ requires(
   "root",
   "namespaces",
   "sshd",
-)("S-03 a server that cannot be reached", () => {
-  it("S-03 names the phase of a refused connection, after the tries it was given", async () => {
+)("S-03 an unreachable server", () => {
+  test("S-03 reports the phase of a refused connection and the number of attempts", async () => {
     const port = await freePort();
-    const error = await failure(to(hop({ port }), { tries: 3 }));
+    const error = await failure(to({ port, maxAttempts: 3 }));
     expect(error).toMatchObject({ code: "host_unreachable", details: { phase: "connect", port } });
-    expect(error.message).toContain("ECONNREFUSED");
-    expect(error.message).toContain("3 tries");
+    expect(error.message).toContain("connection refused (ECONNREFUSED)");
+    expect(error.message).toContain("after 3 attempts");
     expect(error.hint).toContain("pulumi state delete");
   });
 
-  it("S-03 names the phase of a name that is not known", async () => {
-    const error = await failure(to(hop({ host: "no-such-host.invalid" })));
+  test("S-03 reports the phase of a host name that does not exist", async () => {
+    const error = await failure(to({ host: "no-such-host.invalid" }));
     expect(error).toMatchObject({ code: "host_unreachable", details: { phase: "resolve" } });
   });
 
-  it("S-03 tries again when the connection is reset", async () => {
-    const { port, clients } = await odd((socket) => socket.resetAndDestroy());
-    const error = await failure(to(hop({ port }), { tries: 3 }));
+  test("S-03 retries when the connection is reset", async () => {
+    const { port, clients } = await fakeServer((socket) => socket.resetAndDestroy());
+    const error = await failure(to({ port, maxAttempts: 3 }));
     expect(error).toMatchObject({
       code: "host_unreachable",
       details: { phase: expect.stringMatching("connect|handshake") },
@@ -87,26 +89,26 @@ requires(
     expect(clients()).toBe(3);
   });
 
-  it("S-03 is bounded with a server that accepts and says nothing", async () => {
-    const { port } = await odd(() => {});
+  test("S-03 times out on a server that accepts and sends nothing", async () => {
+    const { port } = await fakeServer(() => {});
     const began = Date.now();
-    const error = await failure(to(hop({ port }), { timeoutMs: 500 }));
+    const error = await failure(to({ port, timeoutMs: 500 }));
     expect(error.message).toContain("phase 'handshake': no answer within 0.5 s");
     expect(Date.now() - began).toBeLessThan(3_000);
   });
 
-  it("S-03 names the handshake of a server that speaks something else", async () => {
-    const { port } = await odd((socket) => socket.end("HTTP/1.1 400 Bad Request\r\n\r\n"));
-    expect(await failure(to(hop({ port })))).toMatchObject({
+  test("S-03 reports the handshake phase for a server that does not speak SSH", async () => {
+    const { port } = await fakeServer((socket) => socket.end("HTTP/1.1 400 Bad Request\r\n\r\n"));
+    expect(await failure(to({ port }))).toMatchObject({
       code: "host_unreachable",
       details: { phase: "handshake" },
     });
   });
 
-  it("S-03 gets through once the server is up", async () => {
+  test("S-03 connects once the server is up", async () => {
     sshd = await Sshd.start();
     await sshd.down();
-    const target = { ...sshd.target(), tries: 10 };
+    const target = sshd.target({ maxAttempts: 10 });
     let connecting: ReturnType<typeof connect> | undefined;
     await new Promise<void>((refused) => {
       connecting = connect(target, () => refused());
@@ -115,15 +117,15 @@ requires(
     (await connecting)?.close();
   }, 20_000);
 
-  it("S-13 tries again while PAM lets nobody in, and names it", async () => {
+  test("S-13 retries while pam_nologin refuses logins, and reports its message", async () => {
     sshd = await Sshd.start({
       accounts: [{ name: "operator" }],
       nologin: "System is booting up. Unprivileged users are not permitted to log in yet. See pam_nologin(8).\n",
     });
-    const error = await failure({ ...sshd.target({ user: "operator" }), tries: 2 });
+    const error = await failure(sshd.target({ user: "operator", maxAttempts: 2 }));
     expect(error).toMatchObject({ code: "host_unreachable", details: { phase: "authenticate" } });
     expect(error.message).toContain("System is booting up");
-    expect(error.message).toContain("2 tries");
+    expect(error.message).toContain("after 2 attempts");
   }, 20_000);
 });
 
@@ -132,17 +134,17 @@ requires(
   "namespaces",
   "sshd",
 )("S-01 refused credentials", () => {
-  it("S-01 a refused key is not tried again, and the message says what was tried", async () => {
+  test("S-01 a refused key is not retried, and the message names its source", async () => {
     sshd = await Sshd.start();
     sshd.keygen("other", "ed25519");
     sshd.authorize(sshd.publicKey("other"));
-    const error = await failure({ ...sshd.target(), tries: 5 });
+    const error = await failure(sshd.target({ maxAttempts: 5 }));
     expect(error).toMatchObject({ code: "auth_failed", details: { phase: "authenticate" } });
     expect(error.message).toContain("the test's key");
     expect(sshd.log.match(/Connection from/g)?.length).toBeLessThanOrEqual(2);
   });
 
-  it("S-01 goes on to the next source on a connection of its own", async () => {
+  test("S-01 tries the next source on a new connection", async () => {
     sshd = await Sshd.start({ config: ["MaxAuthTries 1"] });
     const strangers = ["one", "two"].map((name) => {
       const text = readFileSync(sshd?.keygen(name, "ed25519") ?? "", "utf8");
@@ -152,7 +154,7 @@ requires(
     (await connect(sshd.target({ credentials: [...strangers, ...known] }))).close();
   });
 
-  it("S-01 never says a secret", async () => {
+  test("S-01 never prints a secret", async () => {
     sshd = await Sshd.start({ config: ["PasswordAuthentication yes"] });
     const error = await failure(sshd.target({ credentials: hop({}).credentials }));
     expect(error.code).toBe("auth_failed");
@@ -165,14 +167,14 @@ requires(
   "namespaces",
   "sshd",
 )("S-06 jump hosts", () => {
-  it("S-06 goes through one and through two, each with its own key and host key", async () => {
+  test("S-06 connects through one and through two jump hosts, each with its own key and host key", async () => {
     sshd = await Sshd.start();
     jump = await Sshd.start();
     (await connect(sshd.target({}, jump.hop()))).close();
     (await connect(sshd.target({}, jump.hop(), sshd.hop({ user: "root" })))).close();
   }, 20_000);
 
-  it("S-06 leaves no connection to the jump host when the one behind it dies", async () => {
+  test("S-06 closes the connection to the jump host when the connection behind it is lost", async () => {
     sshd = await Sshd.start();
     jump = await Sshd.start();
     const connection = await connect(sshd.target({}, jump.hop()));
@@ -181,22 +183,22 @@ requires(
     await expect.poll(() => jump?.log).toMatch(/Connection (closed|reset) by|Disconnected from/);
   }, 20_000);
 
-  it("S-06 names the jump host that is down", async () => {
+  test("S-06 names the jump host that is down", async () => {
     sshd = await Sshd.start();
     const port = await freePort();
     const error = await failure(sshd.target({}, hop({ port })));
     expect(error).toMatchObject({ code: "host_unreachable", details: { port, phase: "connect" } });
   });
 
-  it("S-06 names the host behind a jump host that works", async () => {
+  test("S-06 names the unreachable host behind a working jump host", async () => {
     jump = await Sshd.start();
     const port = await freePort();
-    const error = await failure({ hops: [jump.hop(), hop({ port })], tries: 1, timeoutMs: 5_000 });
+    const error = await failure({ hops: [jump.hop(), hop({ port })] });
     expect(error).toMatchObject({ code: "host_unreachable", details: { port, phase: "connect" } });
     expect(error.message).toContain("the jump host could not connect");
   });
 
-  it("S-06 checks the jump host's key before anything goes through it", async () => {
+  test("S-06 checks the jump host's key before connecting through it", async () => {
     sshd = await Sshd.start();
     jump = await Sshd.start();
     const error = await failure(sshd.target({}, jump.hop({ hostKey: sshd.hop().hostKey })));

@@ -1,4 +1,4 @@
-import { afterEach, expect, it } from "vitest";
+import { afterEach, expect, test } from "vitest";
 import { Pool } from "../../../provider/ssh/pool";
 import { execVerb } from "../../../provider/ssh/run";
 import { Sshd } from "../../fixtures/sshd";
@@ -20,8 +20,8 @@ requires(
   "namespaces",
   "sshd",
 )("S-05 limits of the server", () => {
-  it.each([1, 2, 10])(
-    "S-05 50 verbs at once succeed with MaxSessions %i, on one connection",
+  test.each([1, 2, 10])(
+    "S-05 50 simultaneous verbs succeed with MaxSessions %i, on one connection",
     async (sessions) => {
       sshd = await Sshd.start({ config: [`MaxSessions ${sessions}`, "MaxStartups 2:100:3"] });
       sshd.installFixture(SHA, "answers.sh");
@@ -42,11 +42,11 @@ requires(
   "root",
   "namespaces",
   "sshd",
-)("S-05 many operators at once", () => {
-  it("S-05 20 connections at once get through a small MaxStartups", async () => {
+)("S-05 simultaneous operators", () => {
+  test("S-05 20 simultaneous connections succeed with a small MaxStartups", async () => {
     sshd = await Sshd.start({ config: ["MaxStartups 3:100:3"] });
     sshd.installFixture(SHA, "answers.sh");
-    const target = { ...sshd.target(), tries: 20 };
+    const target = sshd.target({ maxAttempts: 20 });
     const pools = Array.from({ length: 20 }, () => new Pool());
     try {
       const verbs = pools.map((each) => each.use(target, (connection) => execVerb(connection, list, { program: SHA })));
@@ -63,10 +63,10 @@ requires(
   "namespaces",
   "sshd",
 )("the pool", () => {
-  it("makes a new connection when the old one has died", async () => {
+  test("connects again when the connection is lost", async () => {
     sshd = await Sshd.start();
     sshd.installFixture(SHA, "answers.sh");
-    const target = { ...sshd.target(), tries: 5 };
+    const target = sshd.target({ maxAttempts: 5 });
     const verb = () => pool.use(target, (connection) => execVerb(connection, list, { program: SHA }));
     await verb();
     await sshd.down();
@@ -74,7 +74,7 @@ requires(
     expect(await verb()).toMatchObject({ ok: true });
   }, 20_000);
 
-  it("closes an idle connection", async () => {
+  test("closes an idle connection", async () => {
     sshd = await Sshd.start();
     sshd.installFixture(SHA, "answers.sh");
     const quick = new Pool(50);

@@ -1,7 +1,7 @@
 import { generateKeyPairSync } from "node:crypto";
 import type { AddressInfo } from "node:net";
 import { Client, Server } from "ssh2";
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { Connection } from "../../../provider/ssh/connection";
 import { execVerb } from "../../../provider/ssh/run";
 
@@ -11,7 +11,7 @@ let client: Client;
 let connection: Connection;
 let ending: { exit?: number; signal?: string };
 
-/** A server that says everything of a command at once: that it has begun, its output, its end. */
+/** A server that sends the reply to exec, the output and the exit status in one packet. */
 beforeAll(async () => {
   const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
   server = new Server({ hostKeys: [privateKey.export({ type: "pkcs1", format: "pem" })] }, (peer) => {
@@ -36,7 +36,15 @@ beforeAll(async () => {
       .on("error", failed)
       .connect({ host: "127.0.0.1", port, username: "root", password: "x" }),
   );
-  const hop = { host: "127.0.0.1", port, user: "root", hostKey: { kind: "any" }, credentials: [] } as const;
+  const hop = {
+    host: "127.0.0.1",
+    port,
+    user: "root",
+    hostKey: { kind: "any" },
+    credentials: [],
+    maxAttempts: 1,
+    timeoutMs: 10_000,
+  } as const;
   connection = new Connection(client, hop, () => client.end());
 });
 
@@ -47,12 +55,12 @@ afterAll(async () => {
 
 const run = () => execVerb(connection, { verb: "list" }, { program: SHA });
 
-it("a command's end is heard that comes with the answer to its start", async () => {
+test("an exit status that arrives with the reply to exec is not lost", async () => {
   ending = { exit: 127 };
   for (let n = 0; n < 20; n++) expect(await run()).toBe("not installed");
 });
 
-it("a signal that ended a command at once is named", async () => {
+test("a signal that ended a command at once is reported", async () => {
   ending = { signal: "SEGV" };
   await expect(run()).rejects.toMatchObject({ code: "result_unknown", message: expect.stringContaining("SEGV") });
 });

@@ -4,29 +4,32 @@ import { VgpuError } from "../protocol/errors";
 import { KeyProblem, readPrivateKey } from "./keys";
 import type { Credential, Hop } from "./target";
 
-/** What one connection offers to the server, all of it from one source. */
-export interface Offer {
+/** The authentication methods that one connection offers to the server, all from one source. */
+export interface AuthenticationOffer {
   readonly source: string;
   readonly methods: readonly AnyAuthMethod[];
 }
 
-/** Why a default credential was passed over. */
-export interface PassedOver {
-  readonly passedOver: string;
+/** A default credential that is not offered, with its source and the reason. */
+interface SkippedCredential {
+  readonly skipped: string;
 }
 
 /**
  * The offer of one credential.
  *
- * @throws VgpuError `auth_failed` when a credential that somebody gave cannot be used.
+ * @throws VgpuError `auth_failed` when a credential that was configured cannot be used.
  */
-export async function offerOf(hop: Hop, credential: Credential): Promise<Offer | PassedOver> {
+export async function authenticationOffer(
+  hop: Hop,
+  credential: Credential,
+): Promise<AuthenticationOffer | SkippedCredential> {
   const { source } = credential;
   const username = hop.user;
   switch (credential.kind) {
     case "password": {
       const { password } = credential;
-      // Servers that ask through PAM only have another name for the same question.
+      // With PAM some servers accept a password as keyboard-interactive only.
       return {
         source,
         methods: [
@@ -48,10 +51,10 @@ export async function offerOf(hop: Hop, credential: Credential): Promise<Offer |
         const key = readPrivateKey(text, credential.passphrase);
         return { source, methods: [{ type: "publickey", username, key }] };
       } catch (error) {
-        const why = error instanceof KeyProblem ? error.message : "it cannot be read";
-        if (credential.kind === "file" || !credential.required) return { passedOver: `${source}: ${why}` };
-        throw new VgpuError("auth_failed", `The private key of ${source} cannot be used: ${why}.`, {
-          hint: "Give the private key as ssh-keygen writes it, and its passphrase where it has one.",
+        const reason = error instanceof KeyProblem ? error.message : "it cannot be read";
+        if (credential.kind === "file" || !credential.required) return { skipped: `${source}: ${reason}` };
+        throw new VgpuError("auth_failed", `The private key of ${source} cannot be used: ${reason}.`, {
+          hint: "Use the private key as ssh-keygen writes it, with its passphrase if it has one.",
           details: { host: hop.host, phase: "authenticate" },
         });
       }

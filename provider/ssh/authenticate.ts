@@ -15,7 +15,7 @@ export async function authenticate(hop: Hop, openStream?: OpenStream): Promise<A
   for (const credential of hop.credentials) {
     const offer = await authenticationOffer(hop, credential);
     if ("skipped" in offer) {
-      skipped.push(offer.skipped);
+      if (offer.skipped !== undefined) skipped.push(offer.skipped);
       continue;
     }
     try {

@@ -1,6 +1,7 @@
 import { readFile } from "node:fs/promises";
 import type { AnyAuthMethod } from "ssh2";
 import { VgpuError } from "../protocol/errors";
+import { agentProblem } from "./agent";
 import { KeyProblem, readPrivateKey } from "./keys";
 import type { Credential, Hop } from "./target";
 
@@ -10,9 +11,9 @@ export interface AuthenticationOffer {
   readonly methods: readonly AnyAuthMethod[];
 }
 
-/** A default credential that is not offered, with its source and the reason. */
+/** A default credential that is not offered: its source and the reason, or undefined for a file that does not exist. */
 interface SkippedCredential {
-  readonly skipped: string;
+  readonly skipped: string | undefined;
 }
 
 /**
@@ -42,8 +43,11 @@ export async function authenticationOffer(
         ],
       };
     }
-    case "agent":
+    case "agent": {
+      const problem = await agentProblem(credential.socket);
+      if (problem !== undefined) return { skipped: `${source}: ${problem}` };
       return { source, methods: [{ type: "agent", username, agent: credential.socket }] };
+    }
     case "key":
     case "file":
       try {
@@ -51,6 +55,8 @@ export async function authenticationOffer(
         const key = readPrivateKey(text, credential.passphrase);
         return { source, methods: [{ type: "publickey", username, key }] };
       } catch (error) {
+        if (credential.kind === "file" && (error as NodeJS.ErrnoException).code === "ENOENT")
+          return { skipped: undefined };
         const reason = error instanceof KeyProblem ? error.message : "it cannot be read";
         if (credential.kind === "file" || !credential.required) return { skipped: `${source}: ${reason}` };
         throw new VgpuError("auth_failed", `The private key of ${source} cannot be used: ${reason}.`, {

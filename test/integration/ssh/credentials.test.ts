@@ -1,5 +1,6 @@
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
 import { connect } from "../../../provider/ssh/connect";
@@ -56,12 +57,28 @@ requires(
   test("S-01 tries the next source when the agent is missing, empty, or has no accepted key", async () => {
     await start();
     const known = sshd.hop().credentials;
-    await open([{ kind: "agent", source: "the SSH agent", socket: join(sshd.dir, "no-agent") }, ...known]);
+    const missing: Credential = { kind: "agent", source: "the SSH agent", socket: join(sshd.dir, "no-agent") };
+    await open([missing, ...known]);
+    await expect(open([missing])).rejects.toThrow(/skipped: the SSH agent: cannot connect to it \(ENOENT\)/);
     sshd.keygen("stranger", "ed25519");
     await open([await withAgent("stranger"), ...known]);
     await expect(
       open([await Promise.resolve({ kind: "agent", source: "the SSH agent", socket: join(sshd.dir, "agent") })]),
     ).rejects.toThrow(/the server refused every credential: the SSH agent/);
+  });
+
+  test("S-01 skips an agent that does not answer, and reports it when no other source is accepted", async () => {
+    await start();
+    const socket = join(sshd.dir, "mute-agent");
+    const mute = createServer((client) => client.resume());
+    await new Promise<void>((listening) => mute.listen(socket, listening));
+    const credential: Credential = { kind: "agent", source: "the SSH agent", socket };
+    try {
+      await open([credential, ...sshd.hop().credentials]);
+      await expect(open([credential])).rejects.toThrow(/skipped: the SSH agent: it did not answer within 5 s/);
+    } finally {
+      await new Promise((closed) => mute.close(closed));
+    }
   });
 
   test("S-01 tries the next source when the agent has more keys than MaxAuthTries allows", async () => {

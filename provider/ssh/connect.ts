@@ -28,7 +28,7 @@ export async function connect(target: Target, notice: (text: string) => void = (
       const failed = (failedAttempts.get(hop) ?? 0) + 1;
       failedAttempts.set(hop, failed);
       if (failed >= hop.maxAttempts) throw error.report(effort(failed, Date.now() - began));
-      if (failed === 1) notice(`${error.report().message} Retrying, at most ${attempts(hop.maxAttempts - 1)} more.`);
+      if (failed === 1) notice(`${error.report().message} Retrying (${attempts(hop.maxAttempts - 1)} left).`);
       await wait(backoff(failed));
     }
   }
@@ -44,7 +44,7 @@ const wait = (ms: number) => new Promise<void>((done) => setTimeout(done, ms));
 const attempts = (count: number): string => `${count} attempt${count === 1 ? "" : "s"}`;
 
 const effort = (failed: number, ms: number): string | undefined =>
-  failed === 1 ? undefined : `after ${attempts(failed)} in ${Math.round(ms / 1000)} s`;
+  failed === 1 ? undefined : `after ${attempts(failed)} in ${Math.ceil(ms / 1000)} s`;
 
 async function connectOnce(target: Target): Promise<Connection> {
   const chain: AuthenticatedClient[] = [];

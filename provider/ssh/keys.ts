@@ -1,25 +1,26 @@
 import { createPrivateKey, type KeyObject } from "node:crypto";
 import { type ParsedKey, utils } from "ssh2";
+import { openSshEd25519 } from "./openssh-ed25519";
 
-/** Why a text cannot be used as a private key; one sentence part that never contains any of the text. */
+/** Why a text cannot be used as a private key. The message is a clause and never contains any of the text. */
 export class KeyProblem extends Error {}
 
 /**
- * A private key in any form people have it: OpenSSH, PKCS#1, SEC1 or PKCS#8, encrypted or not, with CRLF, literal `\n`,
- * indentation or quotes around it, on one line, or as base64 of the file.
+ * Parses a private key: OpenSSH, PKCS#1, SEC1 or PKCS#8, encrypted or not, with CRLF, literal `\n`, indentation or quotes,
+ * on one line, or as base64 of the file.
  *
- * @throws KeyProblem that says exactly what is wrong.
+ * @throws KeyProblem with the reason.
  */
 export function readPrivateKey(text: string, passphrase?: string): ParsedKey {
-  const key = tidy(text);
+  const key = normalize(text);
   if (/^-----BEGIN OPENSSH PRIVATE KEY-----/.test(key) || key.startsWith("PuTTY-User-Key-File-")) {
     return parseWithSsh2(key, passphrase);
   }
-  // ssh2 refuses PKCS#8 and knows few ciphers; OpenSSL reads every other PEM form.
-  return parseWithSsh2(rewrite(decrypt(key, passphrase)));
+  // ssh2 supports neither PKCS#8 nor most ciphers; OpenSSL reads every other PEM form.
+  return parseWithSsh2(convert(decrypt(key, passphrase)));
 }
 
-function tidy(text: string, decoded = false): string {
+function normalize(text: string, decoded = false): string {
   let key = text.replace(/^\uFEFF/, "").trim();
   if (/^(["']).*\1$/s.test(key)) key = key.slice(1, -1).trim();
   if (!key.includes("\n") && key.includes("\\n")) key = key.replace(/(\\r)?\\n/g, "\n");
@@ -35,12 +36,12 @@ function tidy(text: string, decoded = false): string {
     const inner = body.includes("\n") ? body : body.replace(/\s+/g, "\n");
     return `-----BEGIN ${label}-----\n${inner.trim()}\n-----END ${label}-----\n`;
   }
-  if (key.includes("-----BEGIN ")) throw new KeyProblem("it is cut off or is no private key");
+  if (key.includes("-----BEGIN ")) throw new KeyProblem("it is truncated or not a private key");
   const packed = key.replace(/\s/g, "");
   if (!decoded && packed.length > 64 && /^[A-Za-z0-9+/]+={0,2}$/.test(packed)) {
-    return tidy(Buffer.from(packed, "base64").toString("latin1"), true);
+    return normalize(Buffer.from(packed, "base64").toString("latin1"), true);
   }
-  throw new KeyProblem("its format is unknown; OpenSSH, PKCS#1, SEC1 and PKCS#8 private keys are supported");
+  throw new KeyProblem("unknown format; OpenSSH, PKCS#1, SEC1 and PKCS#8 private keys are supported");
 }
 
 function decrypt(pem: string, passphrase?: string): KeyObject {
@@ -53,12 +54,12 @@ function decrypt(pem: string, passphrase?: string): KeyObject {
     if (encrypted && /UNSUPPORTED/.test(code))
       throw new KeyProblem("its cipher is not supported; convert it with ssh-keygen -p");
     if (encrypted) throw new KeyProblem("the passphrase is wrong, or the key is damaged");
-    throw new KeyProblem("it is damaged or of a kind that is not supported");
+    throw new KeyProblem("it is damaged or its type is not supported");
   }
 }
 
 /** The key in a form that ssh2 reads. */
-function rewrite(key: KeyObject): string {
+function convert(key: KeyObject): string {
   switch (key.asymmetricKeyType) {
     case "rsa":
       return String(key.export({ type: "pkcs1", format: "pem" }));
@@ -67,43 +68,8 @@ function rewrite(key: KeyObject): string {
     case "ed25519":
       return openSshEd25519(key);
     default:
-      throw new KeyProblem(`its type ${key.asymmetricKeyType} is not usable for SSH; use ed25519, ecdsa or rsa`);
+      throw new KeyProblem(`its type ${key.asymmetricKeyType} is not supported; use ed25519, ecdsa or rsa`);
   }
-}
-
-/** The `openssh-key-v1` container, the only form in which ssh2 reads ed25519 (OpenSSH's PROTOCOL.key). */
-function openSshEd25519(key: KeyObject): string {
-  const { x, d } = key.export({ format: "jwk" });
-  const publicPart = Buffer.from(x ?? "", "base64url");
-  const seed = Buffer.from(d ?? "", "base64url");
-  const type = Buffer.from("ssh-ed25519");
-  const publicBlob = Buffer.concat([lengthPrefixed(type), lengthPrefixed(publicPart)]);
-  const check = Buffer.alloc(8);
-  const secret = Buffer.concat([
-    check,
-    publicBlob,
-    lengthPrefixed(Buffer.concat([seed, publicPart])),
-    lengthPrefixed(Buffer.alloc(0)),
-  ]);
-  const padding = Buffer.from(Array.from({ length: (8 - (secret.length % 8)) % 8 }, (_, index) => index + 1));
-  const none = lengthPrefixed(Buffer.from("none"));
-  const container = Buffer.concat([
-    Buffer.from("openssh-key-v1\0"),
-    none,
-    none,
-    lengthPrefixed(Buffer.alloc(0)),
-    Buffer.from([0, 0, 0, 1]),
-    lengthPrefixed(publicBlob),
-    lengthPrefixed(Buffer.concat([secret, padding])),
-  ]);
-  const lines = container.toString("base64").match(/.{1,70}/g) ?? [];
-  return ["-----BEGIN OPENSSH PRIVATE KEY-----", ...lines, "-----END OPENSSH PRIVATE KEY-----", ""].join("\n");
-}
-
-function lengthPrefixed(bytes: Buffer): Buffer {
-  const length = Buffer.alloc(4);
-  length.writeUInt32BE(bytes.length);
-  return Buffer.concat([length, bytes]);
 }
 
 function parseWithSsh2(key: string, passphrase?: string): ParsedKey {
@@ -115,7 +81,7 @@ function parseWithSsh2(key: string, passphrase?: string): ParsedKey {
     if (/bad passphrase|bad decrypt|integrity check/i.test(message)) {
       throw new KeyProblem(passphrase ? "the passphrase is wrong, or the key is damaged" : "it is damaged");
     }
-    throw new KeyProblem("it is damaged or of a kind that is not supported");
+    throw new KeyProblem("it is damaged or its type is not supported");
   }
   const usable = first as ParsedKey;
   if (!usable.isPrivateKey()) throw new KeyProblem("it is a public key; the private key is needed");

@@ -12,30 +12,30 @@ interface Entry {
   idle: NodeJS.Timeout | undefined;
 }
 
-/** Connections by how they are made, so that all resources on a host share one. */
+/** Connections by target, so that all resources on a host share one. */
 export class Pool {
   private readonly entries = new Map<string, Entry>();
 
   constructor(private readonly idleMs = IDLE_MS) {}
 
-  /** Does something on the connection to a target, which is made when there is none. */
+  /** Runs `work` on the connection to a target; connects if there is none. */
   async use<T>(
     target: Target,
     work: (connection: Connection) => Promise<T>,
     notice?: (text: string) => void,
   ): Promise<T> {
     const key = keyOf(target);
-    const entry = await this.living(key, target, notice);
+    const entry = await this.acquire(key, target, notice);
     try {
       return await work(await entry.connection);
     } finally {
       entry.users -= 1;
-      if (entry.users === 0) this.rest(key, entry);
+      if (entry.users === 0) this.scheduleClose(key, entry);
     }
   }
 
-  /** The entry for a key, counted as used. One whose connection has died, and has not been forgotten yet, is replaced. */
-  private async living(key: string, target: Target, notice?: (text: string) => void): Promise<Entry> {
+  /** The entry of a key, with its count of users increased. An entry whose connection has closed is replaced. */
+  private async acquire(key: string, target: Target, notice?: (text: string) => void): Promise<Entry> {
     for (;;) {
       const entry = this.entries.get(key) ?? this.add(key, target, notice);
       entry.users += 1;
@@ -62,14 +62,14 @@ export class Pool {
   private add(key: string, target: Target, notice?: (text: string) => void): Entry {
     const entry: Entry = { connection: connect(target, notice), users: 0, idle: undefined };
     this.entries.set(key, entry);
-    const forget = () => {
+    const remove = () => {
       if (this.entries.get(key) === entry) this.entries.delete(key);
     };
-    entry.connection.then((connection) => connection.closed.then(forget), forget);
+    entry.connection.then((connection) => connection.closed.then(remove), remove);
     return entry;
   }
 
-  private rest(key: string, entry: Entry): void {
+  private scheduleClose(key: string, entry: Entry): void {
     entry.idle = setTimeout(() => {
       if (this.entries.get(key) === entry) this.entries.delete(key);
       entry.connection.then(

@@ -1,117 +1,116 @@
 import { randomBytes } from "node:crypto";
 import type { ClientChannel } from "ssh2";
 import { MAX_LINE } from "../protocol/messages";
-import { commandLine, sayMarker } from "./command";
+import { commandLine, printMarker } from "./command";
 import type { Connection } from "./connection";
-import { explainSilence } from "./explain-no-shell";
-import { Lines } from "./line-splitter";
+import { explainNoShell } from "./explain-no-shell";
+import { LineSplitter } from "./line-splitter";
 
-/** Most bytes of a stream that may be no answer before the channel is given up. */
-const NOISE_LIMIT = 16 * 1024 * 1024;
-const TAIL = 4096;
+/** Bytes of output, other than expected lines, after which the script is aborted. */
+const UNEXPECTED_LIMIT = 16 * 1024 * 1024;
+/** Bytes of other output that are kept for messages. */
+const KEPT_OUTPUT = 4096;
 const MARKER_TIMEOUT_MS = 60_000;
 const CLOSE_TIMEOUT_MS = 1_000;
 
 /** How a script ended. */
-export interface Ending {
-  /** Exit status or signal name; null when the channel ended without either. */
+export interface ScriptExit {
+  /** Exit status or signal name; null when the channel closed without either. */
   readonly exit: number | string | null;
-  /** The last bytes of stderr; data of the host. */
+  /** The last bytes of stderr; untrusted. */
   readonly stderr: string;
-  /** Set when this side gave up. */
-  readonly gaveUp: string | undefined;
+  /** Why this side aborted the script; undefined when it did not. */
+  readonly abortReason: string | undefined;
 }
 
 /** A script that runs on the host and has printed its marker. */
 export interface RunningScript {
   readonly marker: string;
   readonly stdin: ClientChannel;
-  readonly ended: Promise<Ending>;
-  /** Ends the channel from this side. */
-  giveUp(why: string): void;
+  readonly ended: Promise<ScriptExit>;
+  /** Closes the channel from this side. */
+  abort(reason: string): void;
 }
 
-export const newMarker = (): string => `vgpu-${randomBytes(16).toString("hex")}`;
-
 /**
- * Runs a script as root in one exec and resolves when its marker has come. Lines after the marker go to `onLine`, which says
- * whether it could use them.
+ * Runs a script as root in one exec and resolves when it has printed its marker. Lines
+ * after the marker are passed to `onLine`, which returns whether it expected the line.
  *
- * @throws VgpuError when it did not begin: then nothing was sent to it.
+ * @throws VgpuError when the script did not start; then it received no input.
  */
 export async function startScript(
   connection: Connection,
-  script: (marker: string) => string,
+  script: string,
   onLine: (line: string) => boolean,
 ): Promise<RunningScript> {
-  const marker = newMarker();
+  const marker = `vgpu-${randomBytes(16).toString("hex")}`;
   const { hop } = connection;
   const sudo = hop.user !== "root";
-  const channel = await connection.exec(commandLine(`${sayMarker(marker)}; ${script(marker)}`, sudo));
+  const channel = await connection.exec(commandLine(`${printMarker(marker)}; ${script}`, sudo));
 
-  let gaveUp: string | undefined;
+  let abortReason: string | undefined;
   let stderr = Buffer.alloc(0);
-  let before = "";
+  let outputBeforeMarker = "";
   let received = 0;
-  let useful = 0;
-  let marked = false;
+  let expected = 0;
+  let started = false;
   let onMarker = () => {};
 
-  const giveUp = (why: string) => {
-    gaveUp ??= why;
+  const abort = (reason: string) => {
+    abortReason ??= reason;
     channel.destroy();
-    // A server that does not confirm the end must not hold the caller.
+    // The caller must not wait for a server that does not confirm the close.
     setTimeout(() => channel.emit("close"), CLOSE_TIMEOUT_MS).unref();
   };
-  const lines = new Lines(MAX_LINE, (line) => {
-    if (marked) {
-      if (onLine(line)) useful += line.length + 1;
+  const lines = new LineSplitter(MAX_LINE, (line) => {
+    if (started) {
+      if (onLine(line)) expected += line.length + 1;
     } else if (line === marker) {
-      marked = true;
-      useful = received;
+      started = true;
+      expected = received;
       onMarker();
-    } else if (before.length < TAIL) {
-      before += `${line.slice(0, TAIL)}\n`;
+    } else if (outputBeforeMarker.length < KEPT_OUTPUT) {
+      outputBeforeMarker += `${line.slice(0, KEPT_OUTPUT)}\n`;
     }
   });
   channel.on("data", (chunk: Buffer) => {
     received += chunk.length;
     lines.push(chunk);
-    if (received - useful > NOISE_LIMIT || lines.dropped > NOISE_LIMIT) {
-      giveUp(`the host sent more than ${NOISE_LIMIT >> 20} MiB that is no answer`);
+    if (received - expected > UNEXPECTED_LIMIT || lines.dropped > UNEXPECTED_LIMIT) {
+      abort(`the host sent more than ${UNEXPECTED_LIMIT >> 20} MiB of unexpected output`);
     }
   });
   channel.stderr.on("data", (chunk: Buffer) => {
-    stderr = Buffer.concat([stderr, chunk.subarray(-TAIL)]).subarray(-TAIL);
+    stderr = Buffer.concat([stderr, chunk.subarray(-KEPT_OUTPUT)]).subarray(-KEPT_OUTPUT);
   });
-  // Writing to a program that has ended is no error of its own: how it ended says more.
+  // Write errors are ignored: a program that no longer reads has ended, and its exit status says more.
   channel.on("error", () => {});
   channel.stderr.on("error", () => {});
-  const ended = new Promise<Ending>((resolve) => {
+  const ended = new Promise<ScriptExit>((resolve) => {
     channel.once("close", () => {
       lines.end();
-      resolve({ exit: connection.exitOf(channel), stderr: stderr.toString("utf8"), gaveUp });
+      resolve({ exit: connection.exitOf(channel), stderr: stderr.toString("utf8"), abortReason });
     });
   });
 
   const timer = setTimeout(
-    () => giveUp(`no shell has answered within ${MARKER_TIMEOUT_MS / 1000} s`),
+    () => abort(`the login shell did not run the script within ${MARKER_TIMEOUT_MS / 1000} s`),
     MARKER_TIMEOUT_MS,
   );
-  const begun = await Promise.race([
+  const hasStarted = await Promise.race([
     new Promise<true>((resolve) => {
       onMarker = () => resolve(true);
-      if (marked) resolve(true);
+      if (started) resolve(true);
     }),
-    ended.then(() => marked),
+    ended.then(() => started),
   ]);
   clearTimeout(timer);
-  if (!begun) {
-    const ending = await ended;
-    const words = ending.gaveUp ?? (ending.exit === null && !connection.alive ? connection.closeReason : undefined);
-    throw words === undefined
-      ? explainSilence({ hop, sudo, stdout: before, stderr: ending.stderr, exit: ending.exit })
-      : connection.lost(words);
+  if (!hasStarted) {
+    const { exit, stderr, abortReason } = await ended;
+    const reason = abortReason ?? (exit === null && !connection.alive ? connection.closeReason : undefined);
+    throw reason === undefined
+      ? explainNoShell({ hop, sudo, stdout: outputBeforeMarker, stderr, exit })
+      : connection.runError(reason);
   }
-  return { marker, stdin: channel, ended, giveUp };
+  return { marker, stdin: channel, ended, abort };
 }

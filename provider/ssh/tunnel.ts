@@ -25,7 +25,10 @@ export function openTunnel(jumpHost: Client, hop: Hop): Promise<Duplex> {
       if (error.reason === PROHIBITED) {
         return fail("permanent", "the jump host does not allow forwarding (AllowTcpForwarding)");
       }
-      fail("transient", `the jump host could not connect: ${printable(error.message)}`);
+      fail(
+        "transient",
+        `the jump host could not connect: ${printable(error.message).replace(/^\(SSH\) Channel open failure: /, "")}`,
+      );
     };
     try {
       jumpHost.forwardOut("127.0.0.1", 0, hop.host, hop.port, onOpen);

@@ -1,6 +1,6 @@
 import { generateKeyPairSync } from "node:crypto";
 import { readFileSync } from "node:fs";
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { VgpuError } from "../../../provider/protocol/errors";
 import { connect } from "../../../provider/ssh/connect";
 import { KeyProblem, readPrivateKey } from "../../../provider/ssh/keys";
@@ -76,8 +76,8 @@ requires(
   "namespaces",
   "sshd",
 )("S-01 private keys", () => {
-  it.each(forms)(
-    "S-01 takes %s, encrypted or not",
+  test.each(forms)(
+    "S-01 accepts %s, encrypted or not",
     async (form) => {
       await works(texts[form] ?? "");
       await works(texts[`${form}, encrypted`] ?? "", PASSPHRASE);
@@ -85,8 +85,8 @@ requires(
     20_000,
   );
 
-  it.each(["OpenSSH ed25519", "PKCS#8 rsa", "SEC1 ecdsa, encrypted"])(
-    "S-01 takes %s however it was pasted",
+  test.each(["OpenSSH ed25519", "PKCS#8 rsa", "SEC1 ecdsa, encrypted"])(
+    "S-01 accepts %s however it was pasted",
     async (form) => {
       const text = texts[form] ?? "";
       const passphrase = form.includes("encrypted") ? PASSPHRASE : undefined;
@@ -101,7 +101,7 @@ requires(
     30_000,
   );
 
-  it("S-01 names exactly what is wrong", async () => {
+  test("S-01 reports what is wrong with a key", async () => {
     for (const form of ["OpenSSH ed25519", "PKCS#8 rsa", "SEC1 ecdsa"]) {
       const encrypted = texts[`${form}, encrypted`] ?? "";
       expect(await problem(encrypted)).toContain(
@@ -110,13 +110,13 @@ requires(
       expect(await problem(encrypted, "wrong")).toContain("the passphrase is wrong");
     }
     expect(await problem(sshd.publicKey("openssh-rsa"))).toContain("it is a public key");
-    expect(await problem("-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA")).toContain("cut off");
-    expect(await problem("hunter2hunter2")).toContain("its format is unknown");
+    expect(await problem("-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA")).toContain("truncated");
+    expect(await problem("hunter2hunter2")).toContain("unknown format");
     const damaged = (texts["OpenSSH ed25519"] ?? "").replace(/\n.{20}/, "\nAAAAAAAAAAAAAAAAAAAA");
     expect(await problem(damaged)).toContain("damaged");
   }, 20_000);
 
-  it("S-01 never repeats any of the text", () => {
+  test("S-01 never prints any of the text", () => {
     for (const text of ["hunter2hunter2", "-----BEGIN PRIVATE KEY-----\nc2VjcmV0LXN0dWZm\n-----END PRIVATE KEY-----"]) {
       try {
         readPrivateKey(text);

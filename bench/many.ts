@@ -21,7 +21,7 @@ export interface Run {
 }
 
 /** What all records and functions are like. */
-export type Situation =
+export type StartState =
   /** Every function is typed and claimed, and a process runs in the unit of each claim. */
   | "running"
   /** Every claim is of an earlier boot, nothing runs and the functions read 0. */
@@ -48,18 +48,18 @@ export class ManyFunctions implements AsyncDisposable {
   }
 
   /** Replaces everything by as many functions and records in that situation. */
-  async fill(count: number, situation: Situation): Promise<void> {
+  async fill(count: number, startState: StartState): Promise<void> {
     await this.sh(
       "pkill -x sleep; rm -rf /var/plain/pci/* /var/plain/vfio/* /var/lib/vgpu/instances/* /run/vgpu/vf /run/vgpu/lock; find /sys/fs/cgroup/vgpu.slice -depth -mindepth 1 -type d -exec rmdir {} + 2>/dev/null; mkdir -p /sys/fs/cgroup/vgpu.slice",
     );
-    await this.make(hardwareOf(count, situation === "running"));
-    await this.restore(count, situation);
-    if (situation === "running") await this.populate(count);
+    await this.make(hardwareOf(count, startState === "running"));
+    await this.restore(count, startState);
+    if (startState === "running") await this.populate(count);
   }
 
   /** Puts the records back as they were. */
-  async restore(count: number, situation: Situation): Promise<void> {
-    if (situation === "running")
+  async restore(count: number, startState: StartState): Promise<void> {
+    if (startState === "running")
       return this.make([...recordsOf(count, this.machine, {}), ...marksOf(count, this.machine)]);
     const before = { ...this.machine, bootId: "00000000-0000-4000-8000-000000000000" };
     return this.make(recordsOf(count, before, { desired: "stopped" }));

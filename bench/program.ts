@@ -2,7 +2,7 @@ import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { rmSync } from "node:fs";
 import { delimiter, dirname, join } from "node:path";
-import { prepared } from "../test/support/setup-info";
+import { setupInfo } from "../test/support/setup-info";
 import { temporaryFolder } from "./temporary";
 
 /** A request that the whole program is loaded for, and that it refuses at once. */
@@ -13,7 +13,7 @@ export class LocalProgram implements Disposable {
   readonly folder = temporaryFolder();
 
   constructor() {
-    execFileSync("tar", ["-xzf", prepared().programTgz, "-C", this.folder]);
+    execFileSync("tar", ["-xzf", setupInfo().programTgz, "-C", this.folder]);
   }
 
   /** Starts it with a given Node, lets it refuse a request, and waits for its end. */

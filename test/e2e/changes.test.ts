@@ -60,8 +60,8 @@ requires(
     const after = await pid();
     expect(after).not.toBe(before);
 
-    const calmer = await change({ args: { profile: "NVIDIA L40S-4Q", memory: "320MiB", shutdownTimeout: "2s" } });
-    expect([calmer.preview, await pid()]).toEqual([expect.stringContaining("1 to update"), after]);
+    const shorter = await change({ args: { profile: "NVIDIA L40S-4Q", memory: "320MiB", shutdownTimeout: "2s" } });
+    expect([shorter.preview, await pid()]).toEqual([expect.stringContaining("1 to update"), after]);
     expect((await record()).spec.shutdownTimeoutMs).toBe(2000);
   });
 

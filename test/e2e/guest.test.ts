@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { SimHost } from "../simhost/simhost";
 import { requires } from "../support/requirements";
-import { prepared } from "../support/setup-info";
+import { setupInfo } from "../support/setup-info";
 import { programFor } from "./program";
 import { Project } from "./project";
 
@@ -15,7 +15,7 @@ requires(
   let project: Project;
   beforeAll(async () => {
     host = await SimHost.start();
-    const args = { image: { file: prepared().guestImage }, shutdownTimeout: "30s" };
+    const args = { image: { file: setupInfo().guestImage }, shutdownTimeout: "30s" };
     project = await new Project({ program: programFor(host, { args }) }).init();
   });
   afterAll(async () => {

@@ -1,7 +1,7 @@
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
-import { prepared } from "../support/setup-info";
+import { setupInfo } from "../support/setup-info";
 
 export interface CommandEnd {
   readonly code: number;
@@ -46,7 +46,7 @@ export class Project implements AsyncDisposable {
   private readonly env: Record<string, string>;
 
   constructor(options: ProjectOptions) {
-    const setup = prepared();
+    const setup = setupInfo();
     this.stack = options.stack ?? "dev";
     this.backend = options.backend ?? join(this.folder, "state");
     mkdirSync(this.backend, { recursive: true });

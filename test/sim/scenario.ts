@@ -1,5 +1,5 @@
 import { describe, toShape } from "../../provider/protocol/errors";
-import type { Row } from "../support/scenario-row";
+import type { ScenarioColumns } from "../support/expect-scenario";
 import { DiskError } from "./disk";
 import { cdevFacts, type Process, vfioFacts } from "./kernel";
 import { type Outcome, recordOf, TYPE, writes } from "./run";
@@ -122,11 +122,11 @@ export function failStep(actor: Actor, step: RegExp, code = "EIO", times = Numbe
 }
 
 /** Everything that a person is told of an outcome: the error with its causes and hint, and the warnings. */
-export function told({ error, warnings }: Outcome): string {
+export function messagesOf({ error, warnings }: Outcome): string {
   return [...(error ? [describe(toShape(error))] : []), ...warnings].join("\n");
 }
 
 /** What a verb has left and said, for the shared assertion. */
-export function seenOf(sim: Sim, outcome: Outcome, id = "a"): Row<string> {
-  return { writes: writes(sim), record: recordOf(sim, id), says: told(outcome), outcome: outcome.code };
+export function seenOf(sim: Sim, outcome: Outcome, id = "a"): ScenarioColumns<string> {
+  return { writes: writes(sim), record: recordOf(sim, id), says: messagesOf(outcome), outcome: outcome.code };
 }

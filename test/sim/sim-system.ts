@@ -64,7 +64,7 @@ export class Sim {
   /** For whom each child that writes an attribute now does it, by its pid. */
   readonly writers = new Map<number, { readonly actor: Actor; readonly instance: string }>();
   /** Drivers that say the opposite of what they did: `silent` accepts what it does not do, `loud` refuses what it does. */
-  readonly liars = new Map<string, "silent" | "loud">();
+  readonly lyingDrivers = new Map<string, "silent" | "loud">();
   /** How late a child is that writes an attribute or asks systemd; undefined = now and then a little. */
   childLateMs: number | undefined;
   /** How far the wall clock is off. */
@@ -285,7 +285,7 @@ export class Sim {
       end();
       this.writers.delete(child.pid);
       this.kernel.end(child);
-      const lie = this.liars.get(path);
+      const lie = this.lyingDrivers.get(path);
       return { ended: true, errno: lie === "silent" ? undefined : lie === "loud" ? "EIO" : errno };
     });
     return this.within(write, deadlineMs, { ended: false, pid: child.pid });

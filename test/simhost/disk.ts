@@ -12,7 +12,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { dirname, join, relative } from "node:path";
-import { must } from "./run-command";
+import { runOrThrow } from "./run-command";
 
 /** Folders of the machine that its own programs need; a host has them too. */
 const SHARED = new Set(["bin", "sbin", "lib", "lib32", "lib64", "libx32", "usr", "etc", "var", "opt"]);
@@ -103,7 +103,7 @@ export async function mountDisk(options: DiskOptions): Promise<void> {
   mkdirSync(upper, { recursive: true });
   mkdirSync(join(store, "work"), { recursive: true });
   if (fresh) await hide(upper, options.hidden);
-  await must(
+  await runOrThrow(
     "mount",
     "-t",
     "overlay",
@@ -138,7 +138,7 @@ async function hide(upper: string, more: readonly string[]): Promise<void> {
   );
   for (const path of [...top, ...below]) {
     await mkdirs(upper, dirname(path));
-    await must("mknod", join(upper, path), "c", "0", "0");
+    await runOrThrow("mknod", join(upper, path), "c", "0", "0");
   }
 }
 

@@ -32,7 +32,7 @@ export function run(
 }
 
 /** Runs a program that must succeed. */
-export async function must(...command: string[]): Promise<string> {
+export async function runOrThrow(...command: string[]): Promise<string> {
   const { code, stdout, stderr } = await run(command);
   if (code !== 0) throw new Error(`${command.join(" ")}: exit ${code}: ${stderr.trim() || stdout.trim()}`);
   return stdout;

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { expect, onTestFinished, test } from "vitest";
 import { requires } from "../../support/requirements";
-import { prepared } from "../../support/setup-info";
+import { setupInfo } from "../../support/setup-info";
 
 /** Boots the guest with a network card as the device that stands for a vGPU. */
 function boot(folder: string) {
@@ -15,7 +15,7 @@ function boot(folder: string) {
     "qemu-system-x86_64",
     [
       ...["-machine", "q35", "-accel", "tcg", "-m", "256", "-display", "none", "-nodefaults", "-serial", "stdio"],
-      ...["-drive", `file=${prepared().guestImage},format=qcow2,if=virtio,snapshot=on`],
+      ...["-drive", `file=${setupInfo().guestImage},format=qcow2,if=virtio,snapshot=on`],
       ...["-device", "e1000,id=vgpu0,addr=5"],
       ...["-qmp", `unix:${join(folder, "qmp.sock")},server=on,wait=off`],
     ],

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import type { Report } from "../../../provider/protocol/report";
 import { SimHost } from "../../simhost/simhost";
+import { expectScenario } from "../../support/expect-scenario";
 import { requires } from "../../support/requirements";
-import { expectRow } from "../../support/scenario-row";
 import { type Answer, HostProgram } from "./program";
 
 const VF = "0000:01:00.4";
@@ -21,7 +21,7 @@ requires(
     const fault = await host.fault({ on: "write", path: TYPE_FILE, hang: true });
     const creating = program.create("vm-1");
     await expect.poll(async () => (await host.writes()).length).toBe(1);
-    expectRow(
+    expectScenario(
       { writes: await program.writes(), record: await program.record("vm-1") },
       { writes: [`${VF} 1152 pending`], record: { phase: "claimed", claim: { vf: VF, typeId: 1152 }, vmm: null } },
     );
@@ -29,7 +29,7 @@ requires(
     expect((await host.inventory()).types[VF]).toBe(0);
     await host.heal(fault);
     const made = await creating;
-    expectRow(await program.seen("vm-1", made), {
+    expectScenario(await program.seen("vm-1", made), {
       writes: [`${VF} 1152 ok`],
       record: { phase: "complete", claim: { vf: VF, typeId: 1152 } },
       outcome: "",
@@ -48,7 +48,7 @@ requires(
     const [hangs, typed] = [`${VF} 1152 pending`, `${VF2} 1152 ok`];
     const record = { claim: { vf: VF, typeId: 1152 } };
     expect(hung).toMatchObject({ error: { details: { claimKept: true, vf: VF } } });
-    expectRow(await program.seen("vm-1", hung), {
+    expectScenario(await program.seen("vm-1", hung), {
       writes: [hangs],
       record,
       says: new RegExp(`${VF}.*pid \\d+`),
@@ -56,7 +56,7 @@ requires(
     });
     const kept = await program.ask("delete", { instance: "vm-1" });
     expect(kept).toMatchObject({ error: { cause: { code: "device_busy" } } });
-    expectRow(await program.seen("vm-1", kept), {
+    expectScenario(await program.seen("vm-1", kept), {
       writes: [hangs],
       record,
       says: new RegExp(`${VF}.*hangs in the driver: pid \\d+`),
@@ -64,7 +64,7 @@ requires(
     });
     const other = await program.create("vm-2");
     expect(other).toMatchObject({ value: { instance: { vfAddress: VF2 } } });
-    expectRow(await program.seen("vm-2", other), {
+    expectScenario(await program.seen("vm-2", other), {
       writes: [hangs, typed],
       record: { phase: "complete", claim: { vf: VF2 } },
       says: "",
@@ -73,7 +73,7 @@ requires(
     const pass = await program.ask("reconcile", {});
     const { findings } = (pass as { value?: unknown }).value as Report;
     const found = findings.map(({ about, kind, text }) => `${kind} ${about}: ${text}`).join("\n");
-    expectRow(
+    expectScenario(
       { ...(await program.seen("vm-1", pass)), says: found },
       {
         writes: [hangs, typed],
@@ -93,7 +93,7 @@ requires(
         { timeout: 20_000 },
       )
       .toBe(true);
-    expectRow(await program.seen("vm-1", last), {
+    expectScenario(await program.seen("vm-1", last), {
       writes: [`${VF} 1152 ok`, typed, `${VF} 0 ok`],
       record: undefined,
       says: "",
@@ -115,21 +115,21 @@ requires(
     expect(made).toMatchObject({ value: { instance: { gpuAddress: "0000:11:00.0" } } });
     const [vf, card] = ["0000:11:00.4", /0000:01:00\.0/];
     const typed = `${vf} 1152 ok`;
-    expectRow(await program.seen("vm-1", made), {
+    expectScenario(await program.seen("vm-1", made), {
       writes: [typed],
       record: { claim: { vf } },
       says: card,
       outcome: "",
     });
     const inspect = await program.ask("inspect", {});
-    expectRow(await program.seen("vm-1", inspect), { writes: [typed], says: card, outcome: "" });
+    expectScenario(await program.seen("vm-1", inspect), { writes: [typed], says: card, outcome: "" });
     const cards =
       (inspect as { value?: { cards: { parent: string; functions: { status: string }[] }[] } }).value?.cards ?? [];
     expect(cards.find(({ parent }) => parent === "0000:01:00.0")?.functions.map(({ status }) => status)).toEqual([
       "unreadable",
       "unreadable",
     ]);
-    expectRow(await program.seen("vm-1", await program.ask("delete", { instance: "vm-1" })), {
+    expectScenario(await program.seen("vm-1", await program.ask("delete", { instance: "vm-1" })), {
       writes: [typed, `${vf} 0 ok`],
       record: undefined,
       outcome: "",

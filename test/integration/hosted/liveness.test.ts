@@ -3,8 +3,8 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { SimHost } from "../../simhost/simhost";
+import { expectScenario } from "../../support/expect-scenario";
 import { requires } from "../../support/requirements";
-import { expectRow } from "../../support/scenario-row";
 import { HostProgram, until } from "./program";
 
 const VF = "0000:01:00.4";
@@ -35,7 +35,7 @@ requires(
 
     const before = await program.record("vm-1");
     const read = await program.ask("read", { instance: "vm-1" });
-    expectRow(await program.seen("vm-1", read), { writes: [TYPED], record: before, outcome: "" });
+    expectScenario(await program.seen("vm-1", read), { writes: [TYPED], record: before, outcome: "" });
     expect(read).toMatchObject({ value: { instance: { state: "running" } } });
     // Without the identity only the open device is left, held by a thread whose leader shows no files.
     await program.rewrite("vm-1", (record) => ({ ...record, vmm: null }));
@@ -43,7 +43,7 @@ requires(
       input: '{"accelerator":"tcg","releaseWaitMs":300}',
     });
     const refused = await program.ask("delete", { instance: "vm-1" });
-    expectRow(await program.seen("vm-1", refused), {
+    expectScenario(await program.seen("vm-1", refused), {
       writes: [TYPED],
       record: { claim: before.claim },
       says: new RegExp(`cause: device_busy: ${VF} of vm-1 is in use.*pid ${pid} \\(/dev/vfio/12\\)`),
@@ -53,7 +53,7 @@ requires(
     await host.exec(["kill", "-9", String(pid)]);
     await until("the process is gone", async () => (await task(pid)) === "" || /\) X /.test(await task(pid)));
     const deleted = await program.ask("delete", { instance: "vm-1" });
-    expectRow(await program.seen("vm-1", deleted), {
+    expectScenario(await program.seen("vm-1", deleted), {
       writes: [TYPED, `${VF} 0 ok`],
       record: undefined,
       outcome: "",

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import type { Report } from "../../../provider/protocol/report";
 import { SimHost } from "../../simhost/simhost";
+import { expectScenario, type ScenarioColumns } from "../../support/expect-scenario";
 import { requires } from "../../support/requirements";
-import { expectRow, type Row } from "../../support/scenario-row";
 import { type Answer, HostProgram, until } from "./program";
 
 const VF = "0000:01:00.4";
@@ -18,7 +18,7 @@ requires(
   "setup",
 )("mdev on a real system", () => {
   /** What a verb has left and said; its writes as `create` or `remove`, the device, the result. */
-  const seenOf = async (program: HostProgram, instance: string, answer: Answer): Promise<Row<string>> => ({
+  const seenOf = async (program: HostProgram, instance: string, answer: Answer): Promise<ScenarioColumns<string>> => ({
     ...(await program.seen(instance, answer)),
     writes: (await program.host.writes())
       .filter(({ caller }) => !caller.foreign)
@@ -32,7 +32,7 @@ requires(
     const { claim } = await program.record("vm-1");
     const uuid = claim?.mdevUuid ?? "";
     const devicePath = `/sys/bus/mdev/devices/${uuid}`;
-    expectRow(await seenOf(program, "vm-1", created), {
+    expectScenario(await seenOf(program, "vm-1", created), {
       writes: [MADE],
       record: { claim: { framework: "mdev", devicePath, vf: VF, parent: CARD, typeId: TYPE } },
       says: "",
@@ -40,7 +40,7 @@ requires(
     });
     const before = await program.record("vm-1");
     const read = await program.ask("read", { instance: "vm-1" });
-    expectRow(await seenOf(program, "vm-1", read), { writes: [MADE], record: before, outcome: "" });
+    expectScenario(await seenOf(program, "vm-1", read), { writes: [MADE], record: before, outcome: "" });
     for (const answer of [created, read])
       expect(answer).toMatchObject({
         value: {
@@ -61,7 +61,7 @@ requires(
     expect(running.holders[uuid]?.join()).toMatch(new RegExp(`qemu-system-x86_64 .*${uuid}`));
 
     const stopped = await program.ask("stop", { instance: "vm-1" });
-    expectRow(await seenOf(program, "vm-1", stopped), {
+    expectScenario(await seenOf(program, "vm-1", stopped), {
       writes: [MADE, REMOVED],
       record: { claim: null },
       outcome: "",
@@ -81,7 +81,7 @@ requires(
       "mkdir /var/lib/vgpu/instances/broken; echo { > /var/lib/vgpu/instances/broken/record.json",
     ]);
     const deleted = await program.ask("delete", { instance: "vm-1" });
-    expectRow(await seenOf(program, "vm-1", deleted), {
+    expectScenario(await seenOf(program, "vm-1", deleted), {
       writes: [MADE, REMOVED, MADE, REMOVED],
       record: undefined,
       outcome: "",
@@ -112,7 +112,7 @@ requires(
     await host.control.call("foreignHold", { vf: held, node: "cdev" });
     const made = [`create ${CARD} ok`, `create ${CARD} ok`];
     const refused = await program.ask("delete", { instance: "held" });
-    expectRow(await seenOf(program, "held", refused), {
+    expectScenario(await seenOf(program, "held", refused), {
       writes: made,
       record: { claim: { vf: CARD, mdevUuid: held }, deleting: true },
       says: new RegExp(`cause: device_busy: .*${held}.*in use`),
@@ -123,7 +123,7 @@ requires(
     const pass = await program.ask("reconcile", {});
     const findings = (pass.ok ? (pass.value as Report) : undefined)?.findings ?? [];
     const seen = await seenOf(program, "held", pass);
-    expectRow(
+    expectScenario(
       { ...seen, says: findings.map(({ kind, about, text }) => `${kind} ${about}: ${text}`).join("\n") },
       {
         writes: [...made, `remove ${CARD} ok`],
@@ -139,7 +139,7 @@ requires(
     await program.ask("reconcile", {});
     expect((await host.inventory()).mdevs).toEqual({});
     const deleted = await program.ask("delete", { instance: "held" });
-    expectRow(await seenOf(program, "held", deleted), {
+    expectScenario(await seenOf(program, "held", deleted), {
       writes: [...made, `remove ${CARD} ok`, `remove ${CARD} ok`],
       record: undefined,
       outcome: "",
@@ -156,7 +156,7 @@ requires(
     await until("its record is complete", async () => ((await program.record("vm-1")).vmm?.pid ?? 0) > 0, 60_000);
     const after = (await program.record("vm-1")).claim?.mdevUuid ?? "";
     const read = await program.ask("read", { instance: "vm-1" });
-    expectRow(await seenOf(program, "vm-1", read), {
+    expectScenario(await seenOf(program, "vm-1", read), {
       writes: [MADE, MADE],
       record: { desired: "running", claim: { vf: VF } },
       outcome: "",

@@ -2,8 +2,8 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { SimHost } from "../../simhost/simhost";
+import { expectScenario } from "../../support/expect-scenario";
 import { requires } from "../../support/requirements";
-import { expectRow } from "../../support/scenario-row";
 import { type Answer, HostProgram, until } from "./program";
 
 const FAKE_VMM = join(__dirname, "..", "..", "fixtures", "vmm", "fake-vmm.js");
@@ -55,7 +55,7 @@ requires(
   test("F-04 one that ignores powerdown, quit and SIGTERM is killed, but not before it is old enough", async () => {
     expect(await create("ignores-sigterm")).toMatchObject({ ok: true });
     const vf = await vfOf("ignores-sigterm");
-    expectRow(await seen("ignores-sigterm", await remove("ignores-sigterm")), {
+    expectScenario(await seen("ignores-sigterm", await remove("ignores-sigterm")), {
       writes: [`${vf} 1152 ok`, `${vf} 0 ok`],
       record: undefined,
       says: /is killed; this can wedge its virtual function/,
@@ -84,9 +84,9 @@ requires(
     expect(stat).toContain("(a) Z 1 (b c)");
     expect(vmm?.startTime).toBe(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19]);
     const read = await program.ask("read", { instance: "renames-itself" });
-    expectRow(await seen("renames-itself", read), { writes: [`${vf} 1152 ok`], record: before, outcome: "" });
+    expectScenario(await seen("renames-itself", read), { writes: [`${vf} 1152 ok`], record: before, outcome: "" });
     expect(read).toMatchObject({ value: { instance: { state: "running" } } });
-    expectRow(await seen("renames-itself", await remove("renames-itself")), {
+    expectScenario(await seen("renames-itself", await remove("renames-itself")), {
       writes: [`${vf} 1152 ok`, `${vf} 0 ok`],
       record: undefined,
       outcome: "",
@@ -103,9 +103,9 @@ requires(
     await host.exec(["systemctl", "kill", "--signal=SIGKILL", "vgpu-vm-normal"]);
     await until("the unit is gone", async () => (await program.pidOf("normal")) === 0);
     const read = await program.ask("read", { instance: "normal" });
-    expectRow(await seen("normal", read), { writes: [`${vf} 1152 ok`], record: before, outcome: "" });
+    expectScenario(await seen("normal", read), { writes: [`${vf} 1152 ok`], record: before, outcome: "" });
     expect(read).toMatchObject({ value: { instance: { state: "stopped" } } });
-    expectRow(await seen("normal", await remove("normal")), {
+    expectScenario(await seen("normal", await remove("normal")), {
       writes: [`${vf} 1152 ok`, `${vf} 0 ok`],
       record: undefined,
       says: "",

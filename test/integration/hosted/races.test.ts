@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { SimHost } from "../../simhost/simhost";
+import { expectScenario } from "../../support/expect-scenario";
 import { requires } from "../../support/requirements";
-import { expectRow } from "../../support/scenario-row";
 import { type Answer, HostProgram } from "./program";
 
 const codeOf = (answer: Answer) => (answer.ok ? "ok" : answer.error.code);
@@ -26,7 +26,7 @@ requires(
     expect(new Set(vfs).size).toBe(8);
     for (const [n, answer] of answers.entries()) {
       const seen = await program.seen(`vm-${n}`, answer);
-      expectRow(
+      expectScenario(
         { ...seen, writes: [...(seen.writes ?? [])].sort() },
         {
           writes: vfs.map((vf) => `${vf} ${smallType} ok`).sort(),

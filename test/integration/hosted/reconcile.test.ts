@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { SimHost } from "../../simhost/simhost";
+import { expectScenario } from "../../support/expect-scenario";
 import { requires } from "../../support/requirements";
-import { expectRow } from "../../support/scenario-row";
 import { HostProgram, until } from "./program";
 
 const VF = "0000:01:00.4";
@@ -35,7 +35,7 @@ requires(
       "the pass has ended",
       async () => (await host.exec(["systemctl", "is-active", "vgpu-reconcile"])).stdout.trim() === "inactive",
     );
-    expectRow(await program.seen("vm-1", await program.ask("read", { instance: "vm-1" })), {
+    expectScenario(await program.seen("vm-1", await program.ask("read", { instance: "vm-1" })), {
       writes: [`${VF} 1152 ok`, `${VF} 1152 ok`],
       record: { desired: "running", phase: "complete", claim: { vf: VF, typeId: 1152 } },
       says: "",

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { SimHost } from "../../simhost/simhost";
+import { expectScenario } from "../../support/expect-scenario";
 import { requires } from "../../support/requirements";
-import { expectRow } from "../../support/scenario-row";
 import { HostProgram, incarnationOf, until } from "./program";
 
 const VF = "0000:01:00.4";
@@ -19,7 +19,7 @@ requires(
     const program = await HostProgram.on(host);
     const made = await program.create("vm-1");
     expect(made).toMatchObject({ code: 0, value: { instance: { vfAddress: VF, state: "running" } } });
-    expectRow(await program.seen("vm-1", made), {
+    expectScenario(await program.seen("vm-1", made), {
       writes: [TYPED],
       record: {
         phase: "complete",
@@ -39,7 +39,7 @@ requires(
     await host.exec(["systemctl", "kill", "--signal=SIGKILL", "vgpu-vm-vm-1"]);
     await until("the unit is gone", async () => (await program.pidOf("vm-1")) === 0);
     await host.control.call("foreignType", { vf: VF, type: 0 });
-    expectRow(await program.seen("vm-1", await program.ask("delete", { instance: "vm-1" })), {
+    expectScenario(await program.seen("vm-1", await program.ask("delete", { instance: "vm-1" })), {
       writes: [TYPED],
       record: undefined,
       says: "",
@@ -59,7 +59,7 @@ requires(
 
     const refused = await program.ask("delete", { instance: "vm-1" });
     expect(refused).toMatchObject({ error: { details: { claimKept: true, vf: VF }, cause: { code: "device_busy" } } });
-    expectRow(await program.seen("vm-1", refused), {
+    expectScenario(await program.seen("vm-1", refused), {
       writes: [TYPED],
       record: { claim, deleting: true },
       says: new RegExp(`${VF} of vm-1 is in use: held open by pid \\d+ \\(/dev/vfio/devices/vfio0\\)`),
@@ -67,7 +67,7 @@ requires(
     });
 
     await host.control.call("foreignRelease", {});
-    expectRow(await program.seen("vm-1", await program.ask("delete", { instance: "vm-1" })), {
+    expectScenario(await program.seen("vm-1", await program.ask("delete", { instance: "vm-1" })), {
       writes: [TYPED, CLEARED],
       record: undefined,
       says: "",
@@ -86,7 +86,7 @@ requires(
       vmm: null,
     }));
     const live = await program.record("live");
-    expectRow(await program.seen("stale", await program.ask("delete", { instance: "stale" })), {
+    expectScenario(await program.seen("stale", await program.ask("delete", { instance: "stale" })), {
       writes: [TYPED],
       record: undefined,
       says: new RegExp(`^${VF} was typed for live: .*, which was not set for stale`),

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { createServer, type Server, type Socket } from "node:net";
-import { afterEach, expect, it } from "vitest";
+import { afterEach, expect, test } from "vitest";
 import { VgpuError } from "../../../provider/protocol/errors";
 import { connect } from "../../../provider/ssh/connect";
 import type { Hop, Target } from "../../../provider/ssh/target";
@@ -63,7 +63,7 @@ requires(
   "namespaces",
   "sshd",
 )("S-03 a server that cannot be reached", () => {
-  it("S-03 names the phase of a refused connection, after the tries it was given", async () => {
+  test("S-03 names the phase of a refused connection, after the tries it was given", async () => {
     const port = await freePort();
     const error = await failure(to(hop({ port }), { tries: 3 }));
     expect(error).toMatchObject({ code: "host_unreachable", details: { phase: "connect", port } });
@@ -72,12 +72,12 @@ requires(
     expect(error.hint).toContain("pulumi state delete");
   });
 
-  it("S-03 names the phase of a name that is not known", async () => {
+  test("S-03 names the phase of a name that is not known", async () => {
     const error = await failure(to(hop({ host: "no-such-host.invalid" })));
     expect(error).toMatchObject({ code: "host_unreachable", details: { phase: "resolve" } });
   });
 
-  it("S-03 tries again when the connection is reset", async () => {
+  test("S-03 tries again when the connection is reset", async () => {
     const { port, clients } = await odd((socket) => socket.resetAndDestroy());
     const error = await failure(to(hop({ port }), { tries: 3 }));
     expect(error).toMatchObject({
@@ -87,7 +87,7 @@ requires(
     expect(clients()).toBe(3);
   });
 
-  it("S-03 is bounded with a server that accepts and says nothing", async () => {
+  test("S-03 is bounded with a server that accepts and says nothing", async () => {
     const { port } = await odd(() => {});
     const began = Date.now();
     const error = await failure(to(hop({ port }), { timeoutMs: 500 }));
@@ -95,7 +95,7 @@ requires(
     expect(Date.now() - began).toBeLessThan(3_000);
   });
 
-  it("S-03 names the handshake of a server that speaks something else", async () => {
+  test("S-03 names the handshake of a server that speaks something else", async () => {
     const { port } = await odd((socket) => socket.end("HTTP/1.1 400 Bad Request\r\n\r\n"));
     expect(await failure(to(hop({ port })))).toMatchObject({
       code: "host_unreachable",
@@ -103,7 +103,7 @@ requires(
     });
   });
 
-  it("S-03 gets through once the server is up", async () => {
+  test("S-03 gets through once the server is up", async () => {
     sshd = await Sshd.start();
     await sshd.down();
     const target = { ...sshd.target(), tries: 10 };
@@ -115,7 +115,7 @@ requires(
     (await connecting)?.close();
   }, 20_000);
 
-  it("S-13 tries again while PAM lets nobody in, and names it", async () => {
+  test("S-13 tries again while PAM lets nobody in, and names it", async () => {
     sshd = await Sshd.start({
       accounts: [{ name: "operator" }],
       nologin: "System is booting up. Unprivileged users are not permitted to log in yet. See pam_nologin(8).\n",
@@ -132,7 +132,7 @@ requires(
   "namespaces",
   "sshd",
 )("S-01 refused credentials", () => {
-  it("S-01 a refused key is not tried again, and the message says what was tried", async () => {
+  test("S-01 a refused key is not tried again, and the message says what was tried", async () => {
     sshd = await Sshd.start();
     sshd.keygen("other", "ed25519");
     sshd.authorize(sshd.publicKey("other"));
@@ -142,7 +142,7 @@ requires(
     expect(sshd.log.match(/Connection from/g)?.length).toBeLessThanOrEqual(2);
   });
 
-  it("S-01 goes on to the next source on a connection of its own", async () => {
+  test("S-01 goes on to the next source on a connection of its own", async () => {
     sshd = await Sshd.start({ config: ["MaxAuthTries 1"] });
     const strangers = ["one", "two"].map((name) => {
       const text = readFileSync(sshd?.keygen(name, "ed25519") ?? "", "utf8");
@@ -152,7 +152,7 @@ requires(
     (await connect(sshd.target({ credentials: [...strangers, ...known] }))).close();
   });
 
-  it("S-01 never says a secret", async () => {
+  test("S-01 never says a secret", async () => {
     sshd = await Sshd.start({ config: ["PasswordAuthentication yes"] });
     const error = await failure(sshd.target({ credentials: hop({}).credentials }));
     expect(error.code).toBe("auth_failed");
@@ -165,14 +165,14 @@ requires(
   "namespaces",
   "sshd",
 )("S-06 jump hosts", () => {
-  it("S-06 goes through one and through two, each with its own key and host key", async () => {
+  test("S-06 goes through one and through two, each with its own key and host key", async () => {
     sshd = await Sshd.start();
     jump = await Sshd.start();
     (await connect(sshd.target({}, jump.hop()))).close();
     (await connect(sshd.target({}, jump.hop(), sshd.hop({ user: "root" })))).close();
   }, 20_000);
 
-  it("S-06 leaves no connection to the jump host when the one behind it dies", async () => {
+  test("S-06 leaves no connection to the jump host when the one behind it dies", async () => {
     sshd = await Sshd.start();
     jump = await Sshd.start();
     const connection = await connect(sshd.target({}, jump.hop()));
@@ -181,14 +181,14 @@ requires(
     await expect.poll(() => jump?.log).toMatch(/Connection (closed|reset) by|Disconnected from/);
   }, 20_000);
 
-  it("S-06 names the jump host that is down", async () => {
+  test("S-06 names the jump host that is down", async () => {
     sshd = await Sshd.start();
     const port = await freePort();
     const error = await failure(sshd.target({}, hop({ port })));
     expect(error).toMatchObject({ code: "host_unreachable", details: { port, phase: "connect" } });
   });
 
-  it("S-06 names the host behind a jump host that works", async () => {
+  test("S-06 names the host behind a jump host that works", async () => {
     jump = await Sshd.start();
     const port = await freePort();
     const error = await failure({ hops: [jump.hop(), hop({ port })], tries: 1, timeoutMs: 5_000 });
@@ -196,7 +196,7 @@ requires(
     expect(error.message).toContain("the jump host could not connect");
   });
 
-  it("S-06 checks the jump host's key before anything goes through it", async () => {
+  test("S-06 checks the jump host's key before anything goes through it", async () => {
     sshd = await Sshd.start();
     jump = await Sshd.start();
     const error = await failure(sshd.target({}, jump.hop({ hostKey: sshd.hop().hostKey })));

@@ -1,4 +1,4 @@
-import { afterEach, expect, it } from "vitest";
+import { afterEach, expect, test } from "vitest";
 import { Pool } from "../../../provider/ssh/pool";
 import { execVerb } from "../../../provider/ssh/run";
 import { Sshd } from "../../fixtures/sshd";
@@ -20,7 +20,7 @@ requires(
   "namespaces",
   "sshd",
 )("S-05 limits of the server", () => {
-  it.each([1, 2, 10])(
+  test.each([1, 2, 10])(
     "S-05 50 verbs at once succeed with MaxSessions %i, on one connection",
     async (sessions) => {
       sshd = await Sshd.start({ config: [`MaxSessions ${sessions}`, "MaxStartups 2:100:3"] });
@@ -43,7 +43,7 @@ requires(
   "namespaces",
   "sshd",
 )("S-05 many operators at once", () => {
-  it("S-05 20 connections at once get through a small MaxStartups", async () => {
+  test("S-05 20 connections at once get through a small MaxStartups", async () => {
     sshd = await Sshd.start({ config: ["MaxStartups 3:100:3"] });
     sshd.installFixture(SHA, "answers.sh");
     const target = { ...sshd.target(), tries: 20 };
@@ -63,7 +63,7 @@ requires(
   "namespaces",
   "sshd",
 )("the pool", () => {
-  it("makes a new connection when the old one has died", async () => {
+  test("makes a new connection when the old one has died", async () => {
     sshd = await Sshd.start();
     sshd.installFixture(SHA, "answers.sh");
     const target = { ...sshd.target(), tries: 5 };
@@ -74,7 +74,7 @@ requires(
     expect(await verb()).toMatchObject({ ok: true });
   }, 20_000);
 
-  it("closes an idle connection", async () => {
+  test("closes an idle connection", async () => {
     sshd = await Sshd.start();
     sshd.installFixture(SHA, "answers.sh");
     const quick = new Pool(50);

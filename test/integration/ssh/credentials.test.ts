@@ -1,7 +1,7 @@
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, expect, it } from "vitest";
+import { afterEach, expect, test } from "vitest";
 import { connect } from "../../../provider/ssh/connect";
 import type { Credential } from "../../../provider/ssh/target";
 import { Sshd, type SshdOptions } from "../../fixtures/sshd";
@@ -44,7 +44,7 @@ requires(
     sshd = await Sshd.start(options);
   }
 
-  it("S-01 uses the agent, whose keys may be several and of several types", async () => {
+  test("S-01 uses the agent, whose keys may be several and of several types", async () => {
     await start();
     sshd.keygen("one", "rsa");
     sshd.keygen("two", "ecdsa");
@@ -53,7 +53,7 @@ requires(
     await open([{ kind: "agent", source: "the SSH agent", socket: join(sshd.dir, "agent") }]);
   });
 
-  it("S-01 goes on when the agent is not there, empty, or has no key that is taken", async () => {
+  test("S-01 goes on when the agent is not there, empty, or has no key that is taken", async () => {
     await start();
     const known = sshd.hop().credentials;
     await open([{ kind: "agent", source: "the SSH agent", socket: join(sshd.dir, "no-agent") }, ...known]);
@@ -64,7 +64,7 @@ requires(
     ).rejects.toThrow(/the server refused every credential: the SSH agent/);
   });
 
-  it("S-01 goes on when the agent has more keys than the server lets be tried", async () => {
+  test("S-01 goes on when the agent has more keys than the server lets be tried", async () => {
     await start();
     const strangers = Array.from({ length: 8 }, (_, index) => `stranger-${index}`);
     for (const name of strangers) sshd.keygen(name, "ed25519");
@@ -72,7 +72,7 @@ requires(
     expect(sshd.log).toContain("Too many authentication failures");
   });
 
-  it("S-01 uses a default identity file, and passes over one that is not there or needs a passphrase", async () => {
+  test("S-01 uses a default identity file, and passes over one that is not there or needs a passphrase", async () => {
     await start();
     const locked = sshd.keygen("locked", "ed25519", "open sesame");
     const file = (path: string): Credential => ({ kind: "file", source: path, path });
@@ -82,7 +82,7 @@ requires(
     );
   });
 
-  it("S-01 uses a password", async () => {
+  test("S-01 uses a password", async () => {
     await start({ config: ["PasswordAuthentication yes"] });
     const hash = execFileSync("openssl", ["passwd", "-6", "open sesame"], { encoding: "utf8" }).trim();
     const shadow = join(sshd.dir, "etc/shadow");

@@ -1,7 +1,7 @@
 import { generateKeyPairSync } from "node:crypto";
 import type { AddressInfo } from "node:net";
 import { Client, Server } from "ssh2";
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { Connection } from "../../../provider/ssh/connection";
 import { execVerb } from "../../../provider/ssh/run";
 
@@ -47,12 +47,12 @@ afterAll(async () => {
 
 const run = () => execVerb(connection, { verb: "list" }, { program: SHA });
 
-it("a command's end is heard that comes with the answer to its start", async () => {
+test("a command's end is heard that comes with the answer to its start", async () => {
   ending = { exit: 127 };
   for (let n = 0; n < 20; n++) expect(await run()).toBe("not installed");
 });
 
-it("a signal that ended a command at once is named", async () => {
+test("a signal that ended a command at once is named", async () => {
   ending = { signal: "SEGV" };
   await expect(run()).rejects.toMatchObject({ code: "result_unknown", message: expect.stringContaining("SEGV") });
 });

@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { VgpuError } from "../../../provider/protocol/errors";
 import { connect } from "../../../provider/ssh/connect";
 import { ACCEPT_ANY, fingerprint, type HostKeyPolicy, pinnedPolicy } from "../../../provider/ssh/host-key";
@@ -51,21 +51,21 @@ requires(
   "namespaces",
   "sshd",
 )("S-02 the host key", () => {
-  it.each(["ed25519", "ecdsa", "rsa"] as const)("S-02 accepts a pinned %s line", async (type) => {
+  test.each(["ed25519", "ecdsa", "rsa"] as const)("S-02 accepts a pinned %s line", async (type) => {
     await accepted(pinned(sshd.hostKey(type)));
     await accepted(pinned(`gpu-1.example.com ${key(sshd.hostKey(type))}`));
   });
 
-  it.each(["ed25519", "ecdsa", "rsa"] as const)("S-02 accepts the fingerprint of its %s key", async (type) => {
+  test.each(["ed25519", "ecdsa", "rsa"] as const)("S-02 accepts the fingerprint of its %s key", async (type) => {
     await accepted(pinned(print(sshd.hostKey(type))));
   });
 
-  it("S-02 refuses another pinned key and another fingerprint at once", async () => {
+  test("S-02 refuses another pinned key and another fingerprint at once", async () => {
     expect((await refused(pinned(other))).message).toContain(print(sshd.hostKey("ed25519")));
     expect((await refused(pinned(print(other)))).message).toContain(`pinned is ${print(other)}`);
   });
 
-  it("S-02 reads known_hosts: plain, with a port, hashed, several types, patterns", async () => {
+  test("S-02 reads known_hosts: plain, with a port, hashed, several types, patterns", async () => {
     await accepted(known(`${name()} ${key(sshd.hostKey("rsa"))}`));
     await accepted(known(`# comment\nhost1,127.0.0.1 ${key(sshd.hostKey("ecdsa"))}`));
     await accepted(known(`127.0.0.* ${key(sshd.hostKey())}`));
@@ -78,11 +78,11 @@ requires(
     await accepted(known(hashed));
   });
 
-  it("S-02 an entry for the port goes before a general one", async () => {
+  test("S-02 an entry for the port goes before a general one", async () => {
     await refused(known(`${name()} ${key(other)}\n127.0.0.1 ${key(sshd.hostKey())}`));
   });
 
-  it("S-02 refuses an unknown server, a changed key, a revoked key and a name that is excluded", async () => {
+  test("S-02 refuses an unknown server, a changed key, a revoked key and a name that is excluded", async () => {
     expect((await refused(known(""))).message).toContain("does not know the server");
     expect((await refused(known(`${name()} ${key(other)}`))).message).toContain(`ssh-ed25519 ${print(other)}`);
     const lines = `@revoked * ${key(sshd.hostKey())}\n${name()} ${key(sshd.hostKey())}`;
@@ -90,17 +90,17 @@ requires(
     await refused(known(`!127.0.0.1,127.* ${key(sshd.hostKey())}`));
   });
 
-  it("S-02 says that certificate authorities are not supported and what to pin", async () => {
+  test("S-02 says that certificate authorities are not supported and what to pin", async () => {
     const error = await refused(known(`@cert-authority * ${key(other)}`));
     expect(error.message).toContain("certificates are not supported");
     expect(error.message).toContain("pin it in connection.hostKey");
   });
 
-  it("S-02 accepts anything only when told so", async () => {
+  test("S-02 accepts anything only when told so", async () => {
     await accepted(pinned(ACCEPT_ANY));
   });
 
-  it.each(["", "yes", "SHA256:short", "ssh-ed25519", "ssh-ed25519 AAAA", `ssh-rsa ${"A".repeat(80)}`])(
+  test.each(["", "yes", "SHA256:short", "ssh-ed25519", "ssh-ed25519 AAAA", `ssh-rsa ${"A".repeat(80)}`])(
     "S-02 %j is no host key",
     (text) => {
       expect(pinnedPolicy(text)).toBeUndefined();

@@ -1,6 +1,6 @@
 import { generateKeyPairSync } from "node:crypto";
 import { readFileSync } from "node:fs";
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { VgpuError } from "../../../provider/protocol/errors";
 import { connect } from "../../../provider/ssh/connect";
 import { KeyProblem, readPrivateKey } from "../../../provider/ssh/keys";
@@ -76,7 +76,7 @@ requires(
   "namespaces",
   "sshd",
 )("S-01 private keys", () => {
-  it.each(forms)(
+  test.each(forms)(
     "S-01 takes %s, encrypted or not",
     async (form) => {
       await works(texts[form] ?? "");
@@ -85,7 +85,7 @@ requires(
     20_000,
   );
 
-  it.each(["OpenSSH ed25519", "PKCS#8 rsa", "SEC1 ecdsa, encrypted"])(
+  test.each(["OpenSSH ed25519", "PKCS#8 rsa", "SEC1 ecdsa, encrypted"])(
     "S-01 takes %s however it was pasted",
     async (form) => {
       const text = texts[form] ?? "";
@@ -101,7 +101,7 @@ requires(
     30_000,
   );
 
-  it("S-01 names exactly what is wrong", async () => {
+  test("S-01 names exactly what is wrong", async () => {
     for (const form of ["OpenSSH ed25519", "PKCS#8 rsa", "SEC1 ecdsa"]) {
       const encrypted = texts[`${form}, encrypted`] ?? "";
       expect(await problem(encrypted)).toContain(
@@ -116,7 +116,7 @@ requires(
     expect(await problem(damaged)).toContain("damaged");
   }, 20_000);
 
-  it("S-01 never repeats any of the text", () => {
+  test("S-01 never repeats any of the text", () => {
     for (const text of ["hunter2hunter2", "-----BEGIN PRIVATE KEY-----\nc2VjcmV0LXN0dWZm\n-----END PRIVATE KEY-----"]) {
       try {
         readPrivateKey(text);

@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, expect, it } from "vitest";
+import { afterEach, expect, test } from "vitest";
 import { VgpuError } from "../../../provider/protocol/errors";
 import { connect } from "../../../provider/ssh/connect";
 import type { Connection } from "../../../provider/ssh/connection";
@@ -40,7 +40,7 @@ requires(
   "namespaces",
   "sshd",
 )("running a verb", () => {
-  it("answers the result and the progress, in one exec", async () => {
+  test("answers the result and the progress, in one exec", async () => {
     const progress: string[] = [];
     const options = { program: SHA, onProgress: (text: string) => progress.push(text) };
     const result = await execVerb(await host("answers.sh"), list, options);
@@ -49,11 +49,11 @@ requires(
     expect(sshd?.log.match(/Starting session: command/g)).toHaveLength(1);
   });
 
-  it("says when the version is not installed", async () => {
+  test("says when the version is not installed", async () => {
     expect(await execVerb(await host(undefined), list, { program: SHA })).toBe("not installed");
   });
 
-  it("R-14 says that the result is unknown when the program crashes, with its last words", async () => {
+  test("R-14 says that the result is unknown when the program crashes, with its last words", async () => {
     const error = await failure(execVerb(await host("crash.sh"), remove, { program: SHA }));
     expect(error.code).toBe("result_unknown");
     expect(error.message).toContain("delete of instance 'trainer-1' on 127.0.0.1");
@@ -61,13 +61,13 @@ requires(
     expect(error.message).toContain("TypeError: boom at line 1");
   });
 
-  it("R-14 takes no garbage for an answer", async () => {
+  test("R-14 takes no garbage for an answer", async () => {
     const error = await failure(execVerb(await host("garbage.sh"), remove, { program: SHA }));
     expect(error.code).toBe("result_unknown");
     expect(error.message).toContain("PHP Warning: something");
   });
 
-  it.each(["flood.sh", "flood-lines.sh"])(
+  test.each(["flood.sh", "flood-lines.sh"])(
     "R-14 gives up on 100 MB of no answer with bounded memory (%s)",
     async (fixture) => {
       const verb = execVerb(await host(fixture), remove, { program: SHA });
@@ -84,11 +84,11 @@ requires(
     },
   );
 
-  it("R-14 keeps only the end of what comes on stderr", async () => {
+  test("R-14 keeps only the end of what comes on stderr", async () => {
     expect(await execVerb(await host("stderr-flood.sh"), list, { program: SHA })).toMatchObject({ ok: true });
   });
 
-  it("R-14 is bounded when a login script never stops talking", async () => {
+  test("R-14 is bounded when a login script never stops talking", async () => {
     const files = { ".bashrc": "yes 'welcome to this machine'\n" };
     const error = await failure(
       execVerb(await host("answers.sh", { accounts: [{ name: "root", files }] }), list, { program: SHA }),
@@ -97,38 +97,38 @@ requires(
     expect(error.message).toContain("more than 16 MiB that is no answer");
   });
 
-  it("R-14 drops a line that is too long and hears what follows", async () => {
+  test("R-14 drops a line that is too long and hears what follows", async () => {
     expect(await execVerb(await host("long-line.sh"), list, { program: SHA })).toMatchObject({ ok: true });
   });
 
-  it("S-12 gives up a verb that says nothing for too long", async () => {
+  test("S-12 gives up a verb that says nothing for too long", async () => {
     const error = await failure(execVerb(await host("silent.sh"), remove, { program: SHA, silenceMs: 1_000 }));
     expect(error.code).toBe("result_unknown");
     expect(error.message).toContain("said nothing for too long");
   }, 20_000);
 
-  it("S-12 heartbeats keep a channel alive that the server would cut", async () => {
+  test("S-12 heartbeats keep a channel alive that the server would cut", async () => {
     const config = ["ChannelTimeout session:command=3s"];
     expect(await execVerb(await host("beats.js", { config }), list, { program: SHA })).toMatchObject({ ok: true });
   });
 
-  it("S-12 a channel that the server cuts all the same leaves the result unknown", async () => {
+  test("S-12 a channel that the server cuts all the same leaves the result unknown", async () => {
     const config = ["ChannelTimeout session:command=1s"];
     const error = await failure(execVerb(await host("silent.sh", { config }), remove, { program: SHA }));
     expect(error.code).toBe("result_unknown");
   });
 
-  it("survives a program that closes its input", async () => {
+  test("survives a program that closes its input", async () => {
     expect(await execVerb(await host("closes-stdin.sh"), list, { program: SHA })).toMatchObject({ ok: true });
   });
 
-  it("treats text of the host as data", async () => {
+  test("treats text of the host as data", async () => {
     const progress: string[] = [];
     await execVerb(await host("escapes.sh"), list, { program: SHA, onProgress: (text) => progress.push(text) });
     expect(progress).toEqual(["one two three"]);
   });
 
-  it("pings while the requester lives, and stops when it has gone", async () => {
+  test("pings while the requester lives, and stops when it has gone", async () => {
     let lives = true;
     const options = {
       program: SHA,
@@ -141,7 +141,7 @@ requires(
     expect(result).toMatchObject({ value: { pings: 2 } });
   }, 30_000);
 
-  it("S-04 says that the result is unknown when the connection dies in the middle", async () => {
+  test("S-04 says that the result is unknown when the connection dies in the middle", async () => {
     const connected = await host("one-word.sh");
     let dies = Promise.resolve(new VgpuError("internal", "not begun"));
     await new Promise<void>((working) => {
@@ -162,12 +162,12 @@ requires(
   "namespaces",
   "sshd",
 )("S-07 becoming root", () => {
-  it("S-07 works with sudo without a password", async () => {
+  test("S-07 works with sudo without a password", async () => {
     const host1 = await host("answers.sh", { accounts: [operator], sudoers: allowed }, "operator");
     expect(await execVerb(host1, list, { program: SHA })).toMatchObject({ ok: true });
   });
 
-  it("S-07 names the sudoers line when sudo asks for a password", async () => {
+  test("S-07 names the sudoers line when sudo asks for a password", async () => {
     const host1 = await host(
       "answers.sh",
       { accounts: [operator], sudoers: "operator ALL=(root) /bin/sh\n" },
@@ -179,26 +179,26 @@ requires(
     expect(error.message).toContain("password is required");
   });
 
-  it("S-07 names the sudoers line when the user is in no sudoers file", async () => {
+  test("S-07 names the sudoers line when the user is in no sudoers file", async () => {
     const host1 = await host("answers.sh", { accounts: [operator], sudoers: "root ALL=(ALL) ALL\n" }, "operator");
     const error = await failure(execVerb(host1, list, { program: SHA }));
     expect(error).toMatchObject({ code: "sudo_refused", hint: expect.stringContaining("NOPASSWD: /bin/sh") });
   });
 
-  it("S-07 names requiretty", async () => {
+  test("S-07 names requiretty", async () => {
     const sudoers = `Defaults:operator requiretty\n${allowed}`;
     const host1 = await host("answers.sh", { accounts: [operator], sudoers }, "operator");
     const error = await failure(execVerb(host1, list, { program: SHA }));
     expect(error).toMatchObject({ code: "sudo_refused", hint: expect.stringContaining("!requiretty") });
   });
 
-  it("S-07 is not disturbed by a chatty login script that leaves an unfinished line", async () => {
+  test("S-07 is not disturbed by a chatty login script that leaves an unfinished line", async () => {
     const files = { ".bashrc": "echo Welcome; echo to; printf 'the machine '\n" };
     const host1 = await host("answers.sh", { accounts: [{ name: "root", files }] });
     expect(await execVerb(host1, list, { program: SHA })).toMatchObject({ ok: true });
   });
 
-  it("S-07 names the user to take when root's account only says so", async () => {
+  test("S-07 names the user to take when root's account only says so", async () => {
     const command = 'echo \'Please login as the user "ubuntu" rather than the user "root".\'; sleep 1';
     const host1 = await host("answers.sh", { config: [`ForceCommand ${command}`] });
     const error = await failure(execVerb(host1, list, { program: SHA }));
@@ -211,25 +211,25 @@ requires(
   "namespaces",
   "sshd",
 )("S-11 login shells", () => {
-  it.each(["/bin/dash", "/bin/bash", "/usr/bin/fish", "/usr/bin/tcsh"])("S-11 works with %s", async (shell) => {
+  test.each(["/bin/dash", "/bin/bash", "/usr/bin/fish", "/usr/bin/tcsh"])("S-11 works with %s", async (shell) => {
     expect(existsSync(shell), `${shell} is not installed`).toBe(true);
     const host1 = await host("answers.sh", { accounts: [{ name: "operator", shell }], sudoers: allowed }, "operator");
     expect(await execVerb(host1, list, { program: SHA })).toMatchObject({ ok: true });
   });
 
-  it("S-11 names a restricted shell", async () => {
+  test("S-11 names a restricted shell", async () => {
     const host1 = await host("answers.sh", { accounts: [{ name: "root", shell: "/bin/rbash" }] });
     const error = await failure(execVerb(host1, list, { program: SHA }));
     expect(error).toMatchObject({ code: "host_not_ready", message: expect.stringContaining("restricted shell") });
   });
 
-  it("S-11 names an account without a shell", async () => {
+  test("S-11 names an account without a shell", async () => {
     const host1 = await host("answers.sh", { accounts: [{ name: "root", shell: "/usr/sbin/nologin" }] });
     const error = await failure(execVerb(host1, list, { program: SHA }));
     expect(error).toMatchObject({ code: "host_not_ready", message: expect.stringContaining("no login shell") });
   });
 
-  it("S-11 leaves nothing behind outside the test's folder", () => {
+  test("S-11 leaves nothing behind outside the test's folder", () => {
     expect(existsSync(join("/usr/local/lib/vgpu/versions", SHA))).toBe(false);
   });
 });

@@ -2,7 +2,7 @@ import { execFileSync, spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, it } from "vitest";
+import { afterEach, beforeEach, expect, test } from "vitest";
 import { VgpuError } from "../../../provider/protocol/errors";
 import { connect } from "../../../provider/ssh/connect";
 import { load, type Program } from "../../../provider/ssh/program";
@@ -41,7 +41,7 @@ requires(
   "namespaces",
   "sshd",
 )("uploading the program", () => {
-  it("S-11 needs no SFTP, and the version then runs", async () => {
+  test("S-11 needs no SFTP, and the version then runs", async () => {
     const connection = await open({ config: ["Subsystem sftp /bin/false"] });
     const brought = await program();
     expect(await execVerb(connection, { verb: "list" }, { program: brought.sha256 })).toBe("not installed");
@@ -51,7 +51,7 @@ requires(
     connection.close();
   });
 
-  it("S-07 works through sudo and a chatty login script", async () => {
+  test("S-07 works through sudo and a chatty login script", async () => {
     const accounts = [{ name: "operator", files: { ".bashrc": "echo noise; printf more\n" } }];
     const connection = await open({ accounts, sudoers: "operator ALL=(root) NOPASSWD: /bin/sh\n" }, "operator");
     const brought = await program();
@@ -60,7 +60,7 @@ requires(
     connection.close();
   });
 
-  it("S-09 two uploads at once leave one whole version and nothing else", async () => {
+  test("S-09 two uploads at once leave one whole version and nothing else", async () => {
     const connection = await open();
     const brought = await program();
     await Promise.all([1, 2, 3, 4].map(() => uploadProgram(connection, brought)));
@@ -69,7 +69,7 @@ requires(
     connection.close();
   });
 
-  it("S-09 root refuses content that does not have the hash", async () => {
+  test("S-09 root refuses content that does not have the hash", async () => {
     const connection = await open();
     const brought = await program();
     const changed: Program = { ...brought, archive: async () => Buffer.from("something else") };
@@ -78,7 +78,7 @@ requires(
     connection.close();
   });
 
-  it("S-09 an upload that is cut off leaves no version", async () => {
+  test("S-09 an upload that is cut off leaves no version", async () => {
     const connection = await open();
     const big = Buffer.alloc(64 * 1024 * 1024, 1);
     const upload = uploadProgram(connection, { sha256: sha256(big), version: "0", archive: async () => big });
@@ -90,7 +90,7 @@ requires(
     expect(readdirSync(versions())).not.toContain(sha256(big));
   }, 20_000);
 
-  it("S-08 a full disk is named", async () => {
+  test("S-08 a full disk is named", async () => {
     const connection = await open();
     execFileSync("rm", ["-r", join(sshd.dir, "usr-local-lib/vgpu")]);
     writeFileSync(join(sshd.dir, "usr-local-lib/vgpu"), "in the way");
@@ -100,7 +100,7 @@ requires(
     connection.close();
   });
 
-  it("is found by its package, and a damaged one is refused", async () => {
+  test("is found by its package, and a damaged one is refused", async () => {
     const connection = await open();
     const brought = await program();
     writeFileSync(join(sshd.dir, "program-answers.sh", "program.tgz"), "damaged");
@@ -131,7 +131,7 @@ requires(
   }
   const incoming = () => join(sshd.dir, "var-lib/vgpu/images/incoming");
 
-  it("brings it under its hash, readable by root only", async () => {
+  test("brings it under its hash, readable by root only", async () => {
     const connection = await withStore();
     await uploadImage(connection, file, sha256(content));
     expect(readdirSync(incoming())).toEqual([`${sha256(content)}.img`]);
@@ -139,14 +139,14 @@ requires(
     connection.close();
   });
 
-  it("keeps nothing of a file that changed meanwhile", async () => {
+  test("keeps nothing of a file that changed meanwhile", async () => {
     const connection = await withStore();
     await expect(uploadImage(connection, file, sha256("other"))).rejects.toThrow(/damaged or changed/);
     expect(readdirSync(incoming())).toEqual([]);
     connection.close();
   });
 
-  it("says when the file cannot be read, before or while it is sent", async () => {
+  test("says when the file cannot be read, before or while it is sent", async () => {
     const connection = await withStore();
     const gone = join(sshd.dir, "gone.img");
     await expect(uploadImage(connection, gone, sha256(content))).rejects.toMatchObject({ code: "invalid_request" });
@@ -155,7 +155,7 @@ requires(
     connection.close();
   });
 
-  it("R-30 is given up when nobody waits for it any more", async () => {
+  test("R-30 is given up when nobody waits for it any more", async () => {
     const connection = await withStore();
     // A file that never ends and never says anything.
     const endless = join(sshd.dir, "endless");
@@ -171,7 +171,7 @@ requires(
     connection.close();
   }, 30_000);
 
-  it("K-15 writes nothing where the store is not mounted", async () => {
+  test("K-15 writes nothing where the store is not mounted", async () => {
     const connection = await withStore();
     execFileSync("rm", ["-r", join(sshd.dir, "var-lib/vgpu")]);
     await expect(uploadImage(connection, file, sha256(content))).rejects.toMatchObject({

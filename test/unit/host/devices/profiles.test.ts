@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { framebufferMiB, isProfile, parseProfiles, parseTypeId } from "../../../../provider/host/devices/profiles";
-import { expectDecision } from "../../../support/scenario-row";
+import { expectDecision } from "../../../support/expect-scenario";
 
 /** What a catalogue's text is parsed to, or why it is not. */
 function parsing(text: string) {

@@ -2,14 +2,14 @@ import { expect, test } from "vitest";
 import { create, type Outcome, PROFILE, pass, recordOf, run, TYPE, writes } from "../../../sim/run";
 import { seenOf, VF1, VF2 } from "../../../sim/scenario";
 import { Sim } from "../../../sim/sim-system";
-import { expectRow } from "../../../support/scenario-row";
+import { expectScenario } from "../../../support/expect-scenario";
 
 const TYPED1 = `${VF1} ${TYPE} ok`;
 
 test("C-01 create with a profile types the device once and records the claim", async () => {
   const sim = new Sim();
   const outcome = await create(sim, "a");
-  expectRow(seenOf(sim, outcome), {
+  expectScenario(seenOf(sim, outcome), {
     writes: [TYPED1],
     record: { phase: "complete", claim: { vf: VF1, typeId: TYPE }, vmm: { unit: "vgpu-vm-a.service" } },
     outcome: "",
@@ -26,7 +26,7 @@ test("C-02 the claim is on disk before the first write", async () => {
     then ??= recordOf(sim, "a");
   };
   const outcome = await create(sim, "a");
-  expectRow(
+  expectScenario(
     { ...seenOf(sim, outcome), record: then },
     { writes: [TYPED1], record: { claim: { vf: VF1, typeId: TYPE } }, outcome: "" },
   );
@@ -36,7 +36,7 @@ test("C-04 two creates at once get two devices, and one of them loses when there
   const sim = new Sim({ vfs: 2 });
   const both = await Promise.all([create(sim, "a"), create(sim, "b")]);
   for (const [n, id] of ["a", "b"].entries())
-    expectRow(
+    expectScenario(
       { ...seenOf(sim, both[n] as Outcome, id), writes: writes(sim).sort() },
       { writes: [TYPED1, `${VF2} ${TYPE} ok`], record: { claim: {} }, outcome: "" },
     );
@@ -46,15 +46,20 @@ test("C-04 two creates at once get two devices, and one of them loses when there
   const [a, b] = await Promise.all([create(small, "a"), create(small, "b")]);
   const [winner, loser] =
     a.code === "" ? [seenOf(small, a, "a"), seenOf(small, b, "b")] : [seenOf(small, b, "b"), seenOf(small, a, "a")];
-  expectRow(winner, { writes: [TYPED1], record: { claim: { vf: VF1 } }, outcome: "" });
-  expectRow(loser, { writes: [TYPED1], record: undefined, says: /No free virtual function/, outcome: "no_capacity" });
+  expectScenario(winner, { writes: [TYPED1], record: { claim: { vf: VF1 } }, outcome: "" });
+  expectScenario(loser, {
+    writes: [TYPED1],
+    record: undefined,
+    says: /No free virtual function/,
+    outcome: "no_capacity",
+  });
 });
 
 test("G-01 delete stops the guest, clears the device and leaves nothing", async () => {
   const sim = new Sim();
   await create(sim, "a");
   const outcome = await run(sim, "delete", { instance: "a" });
-  expectRow(seenOf(sim, outcome), { writes: [TYPED1, `${VF1} 0 ok`], record: undefined, outcome: "" });
+  expectScenario(seenOf(sim, outcome), { writes: [TYPED1, `${VF1} 0 ok`], record: undefined, outcome: "" });
   expect(outcome.value).toEqual({ deleted: true, stale: false, found: true });
   expect(sim.disk.list("/var/lib/vgpu/instances")).toEqual([]);
   expect(sim.disk.list("/run/vgpu/vf")).toEqual([]);
@@ -66,7 +71,7 @@ test("I-01 a device that reads 0 already, or has gone, is released without a wri
   for (const process of [...sim.kernel.processes.values()]) sim.kernel.end(process);
   const vf = sim.hardware.functionAt(VF1);
   if (vf) vf.typeId = 0;
-  expectRow(seenOf(sim, await run(sim, "stop", { instance: "a" })), {
+  expectScenario(seenOf(sim, await run(sim, "stop", { instance: "a" })), {
     writes: [TYPED1],
     record: { claim: null },
     says: "",
@@ -75,7 +80,7 @@ test("I-01 a device that reads 0 already, or has gone, is released without a wri
   await run(sim, "start", { instance: "a" });
   for (const process of [...sim.kernel.processes.values()]) sim.kernel.end(process);
   if (vf) vf.present = false;
-  expectRow(seenOf(sim, await run(sim, "delete", { instance: "a" })), {
+  expectScenario(seenOf(sim, await run(sim, "delete", { instance: "a" })), {
     writes: [TYPED1, TYPED1],
     record: undefined,
     says: "",
@@ -87,7 +92,7 @@ test("F-01 stop gives the device back, and start takes one again", async () => {
   const sim = new Sim();
   await create(sim, "a");
   const stopped = await run(sim, "stop", { instance: "a" });
-  expectRow(seenOf(sim, stopped), {
+  expectScenario(seenOf(sim, stopped), {
     writes: [TYPED1, `${VF1} 0 ok`],
     record: { claim: null, vmm: null, desired: "stopped" },
     says: "",
@@ -95,7 +100,7 @@ test("F-01 stop gives the device back, and start takes one again", async () => {
   });
   expect(stopped.value).toMatchObject({ instance: { state: "stopped", cleanupPending: false } });
   const started = await run(sim, "start", { instance: "a" });
-  expectRow(seenOf(sim, started), {
+  expectScenario(seenOf(sim, started), {
     writes: [TYPED1, `${VF1} 0 ok`, TYPED1],
     record: { claim: { vf: VF1 }, desired: "running" },
     outcome: "",

@@ -3,7 +3,7 @@ import { claim as claimSchema } from "../../../../provider/protocol/record";
 import { create, newIncarnation, type Outcome, PROFILE, recordOf, run, spec, TYPE } from "../../../sim/run";
 import { distinctWrites, refuseWrites, seenOf, VF1 } from "../../../sim/scenario";
 import { Sim } from "../../../sim/sim-system";
-import { expectRow } from "../../../support/scenario-row";
+import { expectScenario } from "../../../support/expect-scenario";
 
 const IMAGE = { kind: "hostPath", path: "/images/base.qcow2" } as const;
 
@@ -23,7 +23,7 @@ const distinct = (sim: Sim, outcome: Outcome) => ({ ...seenOf(sim, outcome), wri
 
 test("D-01 a create that cannot be taken back leaves a retained record with the claim, shown in lists", async () => {
   const { sim, outcome } = await failedCreate();
-  expectRow(distinct(sim, outcome), {
+  expectScenario(distinct(sim, outcome), {
     writes: WRITES,
     record: { retained: true, claim: { vf: VF1 } },
     says: [/Instance a .*: delete it to retry\. \(cause/, /\(cause: vmm_failed: The VM of a /],
@@ -40,7 +40,7 @@ test("D-01 a create that cannot be taken back leaves a retained record with the 
 
 test("D-02 the retained record keeps its claim, identity, spec, times and cause, and names no files", async () => {
   const { sim } = await failedCreate();
-  expectRow(distinct(sim, await run(sim, "read", { instance: "a" })), {
+  expectScenario(distinct(sim, await run(sim, "read", { instance: "a" })), {
     writes: WRITES,
     record: {
       phase: "claimed",
@@ -62,7 +62,7 @@ test("D-02 the retained record keeps its claim, identity, spec, times and cause,
 
 test("D-03 the message has the instance's id and says that deleting it retries", async () => {
   const { sim, outcome } = await failedCreate();
-  expectRow(distinct(sim, outcome), {
+  expectScenario(distinct(sim, outcome), {
     writes: WRITES,
     record: { retained: true },
     says: /Instance a .*: delete it to retry\. \(cause/,
@@ -76,7 +76,7 @@ test("D-04 when that cannot be recorded either, the claim stays as it was, and n
       if (value === "0") sim.disk.readOnly = true;
     };
   });
-  expectRow(distinct(sim, outcome), {
+  expectScenario(distinct(sim, outcome), {
     writes: WRITES,
     record: { retained: false, phase: "claimed", claim: { vf: VF1 } },
     says: [/could not be recorded.* a /, /Reconciliation .*recover/, /^(?!.*delete)/is],
@@ -89,7 +89,7 @@ test("D-06 while the VMM may live, everything is kept as it is", async () => {
   const sim = new Sim();
   sim.kernel.guests.set("a", { monitorAfterMs: Number.POSITIVE_INFINITY, immortal: true, stubborn: true });
   const outcome = await create(sim, "a");
-  expectRow(seenOf(sim, outcome), {
+  expectScenario(seenOf(sim, outcome), {
     writes: [`${VF1} ${TYPE} ok`],
     record: { retained: false, phase: "claimed", claim: { vf: VF1 }, vmm: { unit: "vgpu-vm-a.service" } },
     says: [/not clear whether the VM of a runs/, /\(cause: vmm_failed: /],
@@ -100,7 +100,10 @@ test("D-06 while the VMM may live, everything is kept as it is", async () => {
 });
 
 async function readsClaim(sim: Sim) {
-  expectRow(seenOf(sim, await run(sim, "read", { instance: "a" })), { record: { claim: { vf: VF1 } }, outcome: "" });
+  expectScenario(seenOf(sim, await run(sim, "read", { instance: "a" })), {
+    record: { claim: { vf: VF1 } },
+    outcome: "",
+  });
   expect(() => claimSchema.parse(recordOf(sim, "a")?.claim)).not.toThrow();
 }
 

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { realProcesses } from "../../../../provider/host/system/processes";
-import { expectDecision } from "../../../support/scenario-row";
+import { expectDecision } from "../../../support/expect-scenario";
 
 test.each(["a) b (c", "S 1 2 3) 4", "))) "])(
   "L-13 the start time of a process named %j is field 22, counted after the last parenthesis",

@@ -34,7 +34,7 @@ import {
   vmOf,
 } from "../../../sim/scenario";
 import { Sim } from "../../../sim/sim-system";
-import { expectDecision, expectRow } from "../../../support/scenario-row";
+import { expectDecision, expectScenario } from "../../../support/expect-scenario";
 
 const TYPED1 = `${VF1} ${TYPE} ok`;
 const TYPED2 = `${VF2} ${TYPE} ok`;
@@ -59,7 +59,7 @@ test("C-01 the mark that goes with the write carries the instance id", async () 
     devicePath: `/sys/bus/pci/devices/${VF1}`,
     assignedAt: expect.stringMatching(/^2026-.*Z$/),
   };
-  expectRow(seenOf(sim, outcome), { writes: [TYPED1], record: { claim: named }, outcome: "" });
+  expectScenario(seenOf(sim, outcome), { writes: [TYPED1], record: { claim: named }, outcome: "" });
   expect(outcome.value).toMatchObject({ instance: named });
   expect(mark).toEqual({ instance: "a", typeId: TYPE, bootId: sim.kernel.bootId });
 });
@@ -71,7 +71,7 @@ test.each(["full", "readOnly"] as const)(
     sim.disk[how] = true;
     const outcome = await create(sim, "a");
     sim.disk[how] = false;
-    expectRow(seenOf(sim, outcome), {
+    expectScenario(seenOf(sim, outcome), {
       writes: [],
       record: undefined,
       says: /instances\/a.*(ENOSPC|EROFS)/,
@@ -84,14 +84,14 @@ test.each(["full", "readOnly"] as const)(
 test("C-03 a claim whose save fails is not made", async () => {
   const sim = new Sim();
   const actor = failStep(sim.actor("create"), /^create .*record\.json/);
-  expectRow(seenOf(sim, await run(sim, "create", asked("a"), actor)), {
+  expectScenario(seenOf(sim, await run(sim, "create", asked("a"), actor)), {
     writes: [],
     record: undefined,
     says: /instances\/a\/record\.json cannot be written: EIO/,
     outcome: "store_failed",
   });
   expect(sim.disk.list("/var/lib/vgpu/instances")).toEqual([]);
-  expectRow(seenOf(sim, await create(sim, "b"), "b"), {
+  expectScenario(seenOf(sim, await create(sim, "b"), "b"), {
     writes: [TYPED1],
     record: { claim: { vf: VF1 } },
     outcome: "",
@@ -101,7 +101,7 @@ test("C-03 a claim whose save fails is not made", async () => {
 test("C-05 the function that a stopped instance claims is not free, though it reads 0", async () => {
   const sim = new Sim({ vfs: 1 });
   const other = putRecord(sim, "b", { claim: claimOn(sim) });
-  expectRow(seenOf(sim, await create(sim, "a"), "b"), {
+  expectScenario(seenOf(sim, await create(sim, "a"), "b"), {
     writes: [],
     record: other,
     says: new RegExp(`No free virtual function for profile "${PROFILE}".*${VF1}: b`),
@@ -113,7 +113,7 @@ test("C-05 the function that a stopped instance claims is not free, though it re
 test("C-06 one corrupt record forbids every claim, and is named", async () => {
   const sim = new Sim();
   corruptRecord(sim, "broken");
-  expectRow(seenOf(sim, await create(sim, "a")), {
+  expectScenario(seenOf(sim, await create(sim, "a")), {
     writes: [],
     record: undefined,
     says: /record of broken/,
@@ -124,7 +124,7 @@ test("C-06 one corrupt record forbids every claim, and is named", async () => {
 test("C-07 (a) a function that reads another type is reported foreign, its claim is dropped, and the next one is tried", async () => {
   const sim = new Sim({ vfs: 2 });
   atWrite(sim, 1, () => pretendType(sim, VF1, String(OTHER_TYPE)));
-  expectRow(seenOf(sim, await create(sim, "a")), {
+  expectScenario(seenOf(sim, await create(sim, "a")), {
     writes: [TYPED1, TYPED2],
     record: { claim: { vf: VF2 } },
     says: new RegExp(`${VF1} is foreign.*${OTHER_TYPE}.*${TYPE}`),
@@ -136,7 +136,7 @@ test("C-07 (a) a function that reads another type is reported foreign, its claim
 test("C-07 (a) alone it is device_verify_failed, with both types", async () => {
   const sim = new Sim({ vfs: 1 });
   atWrite(sim, 1, () => pretendType(sim, VF1, String(OTHER_TYPE)));
-  expectRow(seenOf(sim, await create(sim, "a")), {
+  expectScenario(seenOf(sim, await create(sim, "a")), {
     writes: [TYPED1],
     record: undefined,
     says: [
@@ -152,7 +152,7 @@ test("C-07 (b) a function that cannot be read back keeps its claim in a retained
   const sim = new Sim({ vfs: 1 });
   atWrite(sim, 1, () => makeUnreadable(sim, VF1));
   const outcome = await create(sim, "a");
-  expectRow(seenOf(sim, outcome), {
+  expectScenario(seenOf(sim, outcome), {
     writes: [TYPED1],
     record: { retained: true, claim: { vf: VF1, typeId: TYPE } },
     says: new RegExp(`cause: device_verify_failed: ${VF1} .*type ${TYPE} .*unreadable`),
@@ -164,7 +164,7 @@ test("C-07 (b) a function that cannot be read back keeps its claim in a retained
 test("C-07 (c) when a later step fails, the function is cleared and the whole record goes", async () => {
   const sim = new Sim();
   sim.kernel.guests.set("a", { fails: true });
-  expectRow(seenOf(sim, await create(sim, "a")), {
+  expectScenario(seenOf(sim, await create(sim, "a")), {
     writes: [TYPED1, `${VF1} 0 ok`],
     record: undefined,
     says: /last words/,
@@ -179,7 +179,7 @@ test("C-08 (a) a type that this instance's killed verb wrote is used without ano
   expect((await run(sim, "create", asked("a"), actor)).killed).toBe(true);
   const claim = recordOf(sim, "a")?.claim;
   expect(claim).toMatchObject({ vf: VF1 });
-  expectRow(seenOf(sim, await create(sim, "a")), {
+  expectScenario(seenOf(sim, await create(sim, "a")), {
     writes: [TYPED1],
     record: { phase: "complete", claim },
     outcome: "",
@@ -193,7 +193,7 @@ test.each([
   const sim = new Sim({ vfs: 2 });
   foreignTypes(sim, VF1, TYPE);
   makeDirty(sim, VF2, "ghost", dirty);
-  expectRow(seenOf(sim, await create(sim, "a")), {
+  expectScenario(seenOf(sim, await create(sim, "a")), {
     writes: [`${VF2} 0 ok`, TYPED2],
     record: { claim: { vf: VF2 } },
     outcome: "",
@@ -208,7 +208,7 @@ test.each([
   const sim = new Sim({ vfs: 1 });
   makeDirty(sim, VF1, "ghost", OTHER_TYPE);
   refuseWrites(sim, VF1, value, "EIO");
-  expectRow(seenOf(sim, await create(sim, "a")), {
+  expectScenario(seenOf(sim, await create(sim, "a")), {
     writes,
     record: undefined,
     says: new RegExp(VF1),
@@ -219,7 +219,7 @@ test.each([
 test("C-08 (b) a foreign one that has the wanted type is not used, and is named", async () => {
   const sim = new Sim({ vfs: 1 });
   foreignTypes(sim, VF1, TYPE);
-  expectRow(seenOf(sim, await create(sim, "a")), {
+  expectScenario(seenOf(sim, await create(sim, "a")), {
     writes: [],
     record: undefined,
     says: new RegExp(`${VF1}: foreign \\(type ${TYPE}\\)`),
@@ -248,7 +248,7 @@ test.each(["(a) create again", "(b) reconcile after the grace"])(
     await run(sim, "create", asked("a"), actor);
     expect(recordOf(sim, "a")).toMatchObject({ phase: "claimed", claim: { vf: VF1 } });
     if (then.startsWith("(a)")) {
-      expectRow(seenOf(sim, await create(sim, "a")), {
+      expectScenario(seenOf(sim, await create(sim, "a")), {
         writes: [TYPED1],
         record: { phase: "complete", claim: { vf: VF1 } },
         outcome: "",
@@ -256,7 +256,7 @@ test.each(["(a) create again", "(b) reconcile after the grace"])(
       expect(sim.disk.list("/var/lib/vgpu/instances")).toEqual(["a"]);
     } else {
       await pass(sim, 300_000);
-      expectRow(seenOf(sim, await run(sim, "reconcile", {})), {
+      expectScenario(seenOf(sim, await run(sim, "reconcile", {})), {
         writes: [],
         record: { retained: true, claim: null },
         outcome: "",
@@ -274,7 +274,7 @@ test.each([true, false])(
     await run(sim, "create", asked("a"), actor);
     if (!marked) sim.disk.erase(`/run/vgpu/vf/${VF1}`);
     await pass(sim, 300_000);
-    expectRow(seenOf(sim, await run(sim, "reconcile", {})), {
+    expectScenario(seenOf(sim, await run(sim, "reconcile", {})), {
       writes: marked ? [TYPED1, `${VF1} 0 ok`] : [TYPED1],
       record: { retained: true, claim: null },
       outcome: "",
@@ -292,7 +292,7 @@ test("C-04 two operators at once, in every order of their steps: never the same 
     for (const [n, id] of ["a", "b", "c"].entries()) {
       const outcome = both[n]?.outcome() as Outcome;
       const won = outcome.code === "";
-      expectRow(
+      expectScenario(
         { ...seenOf(sim, outcome, id), writes: writes(sim).sort() },
         {
           writes: [TYPED1, TYPED2],
@@ -320,7 +320,7 @@ test("D-07 a claim on the disk that somebody changed is left alone", async () =>
     };
     const outcome = await run(sim, "create", asked("a"), actor);
     expect(changed?.claim?.vf).toBe(change === "gone" ? undefined : VF2);
-    expectRow(seenOf(sim, outcome), {
+    expectScenario(seenOf(sim, outcome), {
       writes: [TYPED1],
       record: changed,
       says: /The record of a was changed by somebody else/,
@@ -347,7 +347,7 @@ test("an instance that is complete is not taken back because it cannot be looked
 test("C-08 (b) a tool that gives it the same type right before our write came first: it is foreign", async () => {
   const sim = new Sim({ vfs: 2 });
   atWrite(sim, 1, () => foreignTypes(sim, VF1, TYPE));
-  expectRow(seenOf(sim, await create(sim, "a")), {
+  expectScenario(seenOf(sim, await create(sim, "a")), {
     writes: [`${VF1} ${TYPE} EPERM`, TYPED2],
     record: { claim: { vf: VF2 } },
     says: new RegExp(`${VF1} is foreign`),

@@ -14,7 +14,7 @@ import {
   vmOf,
 } from "../../../sim/scenario";
 import { Sim } from "../../../sim/sim-system";
-import { expectRow } from "../../../support/scenario-row";
+import { expectScenario } from "../../../support/expect-scenario";
 
 const TYPED = `${VF1} ${TYPE} ok`;
 const CLEARED = `${VF1} 0 ok`;
@@ -36,7 +36,7 @@ test("F-01 stop clears the device after the VMM has exited", async () => {
     left = vmOf(sim, "a").length;
   };
   const outcome = await run(sim, "stop", { instance: "a" });
-  expectRow(seenOf(sim, outcome), {
+  expectScenario(seenOf(sim, outcome), {
     writes: [TYPED, CLEARED],
     record: { claim: null, vmm: null, desired: "stopped" },
     says: "",
@@ -49,7 +49,7 @@ test("F-01 stop clears the device after the VMM has exited", async () => {
 test("F-01 (b) while its exit cannot be confirmed, claim and identity stay", async () => {
   const sim = await running({ immortal: true, stubborn: true, ignoresPowerdown: true });
   const { claim, vmm } = recordOf(sim, "a") ?? {};
-  expectRow(seenOf(sim, await run(sim, "stop", { instance: "a" })), {
+  expectScenario(seenOf(sim, await run(sim, "stop", { instance: "a" })), {
     writes: [TYPED],
     record: { claim, vmm, desired: "stopped", cleanup: null },
     says: new RegExp(`^vmm_exit_timeout: The VMM of a did not exit \\(pid ${vmm?.pid}\\)`),
@@ -62,7 +62,7 @@ test("F-01 (b) nor is anything signalled or cleared when it is unclear whose pro
   const { claim, vmm } = recordOf(sim, "a") ?? {};
   sim.kernel.unreadableUnits.add(unitOf("a"));
   for (const process of vmOf(sim, "a")) process.unreadable = "EIO";
-  expectRow(seenOf(sim, await run(sim, "stop", { instance: "a" })), {
+  expectScenario(seenOf(sim, await run(sim, "stop", { instance: "a" })), {
     writes: [TYPED],
     record: { claim, vmm, desired: "stopped", cleanup: null },
     says: new RegExp(`cannot be told whether the VMM of a has exited: .*${unitOf("a")}, recorded PID ${vmm?.pid}`),
@@ -75,7 +75,7 @@ test("F-02 when the release fails, the VM is stopped all the same, with a warnin
   const sim = await running();
   refuseWrites(sim, VF1, 0);
   const outcome = await run(sim, "stop", { instance: "a" });
-  expectRow(seenOnce(sim, outcome), {
+  expectScenario(seenOnce(sim, outcome), {
     writes: [TYPED, `${VF1} 0 EBUSY`],
     record: {
       claim: { vf: VF1 },
@@ -95,7 +95,7 @@ test.each(["cleared", "kept"])("F-03 a leftover claim of a stopped instance is %
   putMark(sim, VF1, "a");
   foreignTypes(sim, VF1, TYPE);
   if (how === "kept") refuseWrites(sim, VF1, 0);
-  expectRow(
+  expectScenario(
     seenOnce(sim, await run(sim, "stop", { instance: "a" })),
     how === "kept"
       ? {
@@ -114,7 +114,7 @@ test("F-03 a retained record has nothing to stop and keeps its claim", async () 
   const record = putRecord(sim, "a", { claim: claimOn(sim), retained: true, phase: "claimed" });
   putMark(sim, VF1, "a");
   foreignTypes(sim, VF1, TYPE);
-  expectRow(seenOf(sim, await run(sim, "stop", { instance: "a" })), {
+  expectScenario(seenOf(sim, await run(sim, "stop", { instance: "a" })), {
     writes: [],
     record,
     says: /^Instance a is the remainder[^\n]*$/,
@@ -149,7 +149,7 @@ test.each([
   "F-04 %s forces a guest in order, kills no VMM younger than 30 s, and tells of it",
   async (verb, record) => {
     const sim = await running({ stubborn: true, ignoresPowerdown: true });
-    expectRow(await pushes(sim, verb), {
+    expectScenario(await pushes(sim, verb), {
       writes: [TYPED, CLEARED],
       record,
       says: KILLED,
@@ -169,7 +169,7 @@ test("F-04 a failed boot forces in the same way", async () => {
   const sim = new Sim();
   sim.settings = { bootWaitMs: 2_000 };
   sim.kernel.guests.set("a", { monitorAfterMs: Number.POSITIVE_INFINITY, stubborn: true });
-  expectRow(await pushes(sim, "create"), {
+  expectScenario(await pushes(sim, "create"), {
     writes: [TYPED, CLEARED],
     record: undefined,
     says: KILLED,
@@ -182,7 +182,7 @@ test("F-02 a stop whose device cannot be read is done, with warnings, and keeps 
   await create(sim, "a");
   makeUnreadable(sim, VF1);
   const outcome = await run(sim, "stop", { instance: "a" });
-  expectRow(seenOf(sim, outcome), {
+  expectScenario(seenOf(sim, outcome), {
     writes: [`${VF1} ${TYPE} ok`],
     record: { claim: { vf: VF1 }, vmm: null, desired: "stopped", cleanup: { code: "vgpu_cleanup_pending" } },
     says: [/a is stopped, but its vGPU is not released/, /cannot be read/],

@@ -7,10 +7,10 @@ import {
   holdOpen,
   makeDirty,
   makeUnreadable,
+  messagesOf,
   putMark,
   refuseWrites,
   seenOf,
-  told,
   VF1,
   VF2,
   VF3,
@@ -19,7 +19,7 @@ import {
   vmOf,
 } from "../../../sim/scenario";
 import { Sim } from "../../../sim/sim-system";
-import { expectRow } from "../../../support/scenario-row";
+import { expectScenario } from "../../../support/expect-scenario";
 
 /** The remainder of a failed create. */
 function remainder() {
@@ -36,12 +36,12 @@ test("Q-01 a vendor VFIO instance has a device path and no mdev uuid, retained o
   const before = recordOf(sim, "a");
   const shown = { devicePath: `/sys/bus/pci/devices/${VF1}`, mdevUuid: "", vfAddress: VF1, typeId: TYPE };
   const read = await run(sim, "read", { instance: "a" });
-  expectRow(seenOf(sim, read), { writes: [`${VF1} ${TYPE} ok`], record: before, outcome: "" });
+  expectScenario(seenOf(sim, read), { writes: [`${VF1} ${TYPE} ok`], record: before, outcome: "" });
   expect(read.value).toMatchObject({ instance: { ...shown, state: "running" } });
 
   const left = remainder();
   const readAgain = await run(left.sim, "read", { instance: "a" });
-  expectRow(seenOf(left.sim, readAgain), { writes: [], record: left.record, outcome: "" });
+  expectScenario(seenOf(left.sim, readAgain), { writes: [], record: left.record, outcome: "" });
   expect(readAgain.value).toMatchObject({ instance: { ...shown, state: "retained" } });
 });
 
@@ -62,7 +62,7 @@ test.each(["create", "start"] as const)(
       verb === "start"
         ? await run(sim, "start", { instance: "a" }, actor)
         : await run(sim, "create", { ...asked, spec: spec() }, actor);
-    expectRow(
+    expectScenario(
       { ...seenOf(sim, outcome), writes: distinctWrites(sim) },
       {
         writes: [`${VF1} ${TYPE} ok`, `${VF1} 0 EBUSY`],
@@ -82,20 +82,20 @@ test("Q-04 a retained record can be listed, read and deleted, and nothing else",
   const { sim, record } = remainder();
   const unchanged = { writes: [], record };
   const list = await run(sim, "list", {});
-  expectRow(seenOf(sim, list), { ...unchanged, outcome: "" });
+  expectScenario(seenOf(sim, list), { ...unchanged, outcome: "" });
   expect(list.value).toMatchObject({
     instances: [{ instanceId: "a", state: "retained", vfAddress: VF1 }],
     broken: [],
   });
   const read = await run(sim, "read", { instance: "a" });
-  expectRow(seenOf(sim, read), { ...unchanged, outcome: "" });
+  expectScenario(seenOf(sim, read), { ...unchanged, outcome: "" });
   expect(read.value).toMatchObject({ instance: { state: "retained" } });
-  expectRow(seenOf(sim, await run(sim, "start", { instance: "a" })), {
+  expectScenario(seenOf(sim, await run(sim, "start", { instance: "a" })), {
     ...unchanged,
     says: /Instance a .*Delete it to release/,
     outcome: "retained_instance",
   });
-  expectRow(seenOf(sim, await run(sim, "delete", { instance: "a" })), {
+  expectScenario(seenOf(sim, await run(sim, "delete", { instance: "a" })), {
     writes: [`${VF1} 0 ok`],
     record: undefined,
     outcome: "",
@@ -127,7 +127,7 @@ test("Q-05 inspect tells of each function why it is not to be had, and counts th
   sim.disk.put("/run/vgpu/health/0000:01:01.0.json", JSON.stringify({ bootId: sim.kernel.bootId, failures }));
   const before = recordOf(sim, "a");
   const { card, seen } = await inspect(sim);
-  expectRow(seen, {
+  expectScenario(seen, {
     writes: [`${VF1} ${TYPE} ok`],
     record: before,
     says: [
@@ -161,7 +161,7 @@ test("Q-05 while a record cannot be read, inspect tells what is known, and that 
   foreignTypes(sim, VF3, TYPE);
   const before = recordOf(sim, "a");
   const { card, seen } = await inspect(sim);
-  expectRow(seen, {
+  expectScenario(seen, {
     writes: [`${VF1} ${TYPE} ok`, `${VF2} ${TYPE} ok`],
     record: before,
     says: [
@@ -196,7 +196,7 @@ test.each([
 ])("Q-05 as many %s as inspect promises can be had on an idle card: %d", async (profile, count) => {
   const sim = new Sim({ vfs: 8 });
   const { card, seen } = await inspect(sim);
-  expectRow(seen, { writes: [], record: undefined, outcome: "" });
+  expectScenario(seen, { writes: [], record: undefined, outcome: "" });
   expect(card?.available[profile]).toBe(count);
   for (let made = 0; made < count; made++)
     expect((await create(sim, `vm-${made}`, { profile, running: true })).code).toBe("");
@@ -212,7 +212,7 @@ test("list names what is left of an instance whose record is lost, and start say
   expect(list.value).toMatchObject({ instances: [{ instanceId: "a", state: "lost", vfAddress: VF1 }], broken: [] });
   expect((await run(sim, "list", { owner: "org/a" })).value).toMatchObject({ instances: [] });
   const start = await run(sim, "start", { instance: "a" });
-  expect([start.code, told(start)]).toEqual([
+  expect([start.code, messagesOf(start)]).toEqual([
     "not_found",
     expect.stringMatching(/vgpu-host read a.*vgpu-host delete a/),
   ]);
@@ -237,7 +237,7 @@ test("an update that needs a restart leaves the VM running while a record cannot
   const { incarnation = "", owner = "" } = before ?? {};
   const changed = { instance: "a", incarnation, owner, spec: spec({ memoryMiB: 2048 }), adopt: false };
   const outcome = await run(sim, "update", changed);
-  expect([outcome.code, told(outcome)]).toEqual(["inventory_ambiguous", expect.stringMatching(/record of b/)]);
+  expect([outcome.code, messagesOf(outcome)]).toEqual(["inventory_ambiguous", expect.stringMatching(/record of b/)]);
   expect([recordOf(sim, "a"), vmOf(sim, "a").length, writes(sim).length]).toEqual([before, 1, 2]);
 });
 
@@ -264,5 +264,5 @@ test("a VM whose record and mark are both gone is listed all the same, and keeps
   const list = await run(sim, "list", {});
   expect(list.value).toMatchObject({ instances: [{ instanceId: "a", state: "lost" }] });
   const uninstall = await run(sim, "uninstall", {});
-  expect([uninstall.code, told(uninstall)]).toEqual(["vgpu_cleanup_pending", expect.stringMatching(/vgpu-vm-a/)]);
+  expect([uninstall.code, messagesOf(uninstall)]).toEqual(["vgpu_cleanup_pending", expect.stringMatching(/vgpu-vm-a/)]);
 });

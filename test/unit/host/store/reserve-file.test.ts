@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
 import { claimOn, putRecord } from "../../../sim/records";
 import { create, recordOf, run, TYPE, writes } from "../../../sim/run";
-import { endVm, foreignTypes, putMark, refuseWrites, seenOf, told, VF1, vmOf } from "../../../sim/scenario";
+import { endVm, foreignTypes, messagesOf, putMark, refuseWrites, seenOf, VF1, vmOf } from "../../../sim/scenario";
 import { Sim } from "../../../sim/sim-system";
-import { expectRow } from "../../../support/scenario-row";
+import { expectScenario } from "../../../support/expect-scenario";
 
 const FOLDER = "/var/lib/vgpu/instances/a";
 
@@ -98,7 +98,7 @@ test("on a disk that takes no writes a read works, a stop ends the VM and says w
     instance: { state: "running" },
   });
   const stop = await run(sim, "stop", { instance: "a" });
-  expect([stop.code, told(stop)]).toEqual([
+  expect([stop.code, messagesOf(stop)]).toEqual([
     "store_failed",
     expect.stringMatching(/a is stopped, but .*recorded.*EROFS/),
   ]);
@@ -129,7 +129,7 @@ test("K-07 a folder that is a link to nowhere is a record that cannot be read", 
     if (path === "/var/lib/vgpu/instances/moved") throw Object.assign(new Error("ENOENT"), { code: "ENOENT" });
     return list(path);
   };
-  expectRow(seenOf(sim, await create(sim, "a")), {
+  expectScenario(seenOf(sim, await create(sim, "a")), {
     writes: [],
     record: undefined,
     says: /record of moved /,

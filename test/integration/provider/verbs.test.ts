@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { FakeHost } from "../../fixtures/fake-host";
 import { ProviderProcess, RpcError, stubText } from "../../fixtures/provider-process";
 import { freePort, type Sshd } from "../../fixtures/sshd";
@@ -63,7 +63,7 @@ requires(
     return error;
   }
 
-  it("R-01 creates, and a second look shows no changes", async () => {
+  test("R-01 creates, and a second look shows no changes", async () => {
     const { id, outs } = await provider.create(inputs);
     expect(id).toBe("gpu-1/trainer-1");
     expect(outs).toMatchObject({
@@ -105,7 +105,7 @@ requires(
     expect((await provider.read(id, outs)).id).toBe("");
   });
 
-  it("R-05 a create of which nothing is left on the host leaves nothing in state", async () => {
+  test("R-05 a create of which nothing is left on the host leaves nothing in state", async () => {
     host.nextFails("create", { code: "no_capacity", message: "Nothing is free for NVIDIA L40S-8Q on gpu-1." }, null);
     const error = await failure(provider.create(inputs));
     expect(error.kept).toBeUndefined();
@@ -113,7 +113,7 @@ requires(
     expect(error.message).toContain("Do something.");
   });
 
-  it("R-06 a create that leaves something behind keeps the resource, and update finishes it", async () => {
+  test("R-06 a create that leaves something behind keeps the resource, and update finishes it", async () => {
     const { outs } = await provider.create(inputs);
     const left = host.held();
     const view = { ...left, state: "retained", cleanupPending: true };
@@ -143,7 +143,7 @@ requires(
     });
   });
 
-  it("S-04 a create without an answer keeps the resource under the incarnation that was sent", async () => {
+  test("S-04 a create without an answer keeps the resource under the incarnation that was sent", async () => {
     host.next("create", { exit: 9 });
     const error = await failure(provider.create(inputs));
     expect(error.kept).toMatchObject({
@@ -158,7 +158,7 @@ requires(
     expect(host.requests().at(-1)).not.toHaveProperty("storeId");
   });
 
-  it("R-19 somebody else's instance never gets into this state by a failure", async () => {
+  test("R-19 somebody else's instance never gets into this state by a failure", async () => {
     await provider.create(inputs);
     const other = host.held();
     const view = { ...other, ownerId: "other/urn", incarnation: "0".repeat(32) };
@@ -168,7 +168,7 @@ requires(
     }
   });
 
-  it("R-03 a delete that fails is a failure, without a stack", async () => {
+  test("R-03 a delete that fails is a failure, without a stack", async () => {
     const { id, outs } = await provider.create(inputs);
     const cause = { code: "device_busy", message: "0000:3b:00.4 is open in process 17.", hint: "", retryable: true };
     host.nextFails("delete", { code: "vgpu_cleanup_pending", message: "trainer-1 is not deleted.", cause }, null);
@@ -180,7 +180,7 @@ requires(
     await provider.delete(id, outs);
   });
 
-  it("R-13 drift that a read finds is a change", async () => {
+  test("R-13 drift that a read finds is a change", async () => {
     const { id, outs } = await provider.create(inputs);
     const before = host.held();
     const drifts: Values[] = [
@@ -203,7 +203,7 @@ requires(
     }
   });
 
-  it("R-14 a read drops the resource only on a positive word", async () => {
+  test("R-14 a read drops the resource only on a positive word", async () => {
     const { id, outs } = await provider.create(inputs);
     const answers: Array<[object, string]> = [
       [{ exit: 3 }, "result_unknown"],
@@ -229,7 +229,7 @@ requires(
     await provider.delete(id, outs);
   });
 
-  it("S4 an instance whose record is lost is not forgotten", async () => {
+  test("S4 an instance whose record is lost is not forgotten", async () => {
     const { id, outs } = await provider.create(inputs);
     const lost: Values = {
       ...host.held(),
@@ -256,7 +256,7 @@ requires(
     expect((await failure(provider.update(id, outs, inputs))).kept).toBeUndefined();
   });
 
-  it("R-14 an update without an answer keeps what was known and will look again", async () => {
+  test("R-14 an update without an answer keeps what was known and will look again", async () => {
     const { id, outs } = await provider.create(inputs);
     const news = await given({ memory: "2GiB" });
     host.next("update", { exit: 1 });
@@ -270,7 +270,7 @@ requires(
     expect((await failure(provider.update(id, outs, unreachable))).kept).toBeUndefined();
   });
 
-  it("R-12 a changed credential is a change in place, and is used from then on, also by delete", async () => {
+  test("R-12 a changed credential is a change in place, and is used from then on, also by delete", async () => {
     const { id, outs } = await provider.create(inputs);
     sshd.keygen("newer", "ed25519");
     const newer = readFileSync(join(sshd.dir, "newer"), "utf8");
@@ -287,7 +287,7 @@ requires(
     }
   });
 
-  it("R-30 nothing is begun for an engine that has gone, and pings stop with it", async () => {
+  test("R-30 nothing is begun for an engine that has gone, and pings stop with it", async () => {
     const orphan = await ProviderProcess.start();
     try {
       host.next("create", { delayMs: 12_000 });
@@ -304,7 +304,7 @@ requires(
     }
   }, 30_000);
 
-  it("R-17 parallel creates share one connection", async () => {
+  test("R-17 parallel creates share one connection", async () => {
     const many = await ProviderProcess.start();
     const before = sshd.log.match(/Accepted publickey/g)?.length ?? 0;
     try {
@@ -318,7 +318,7 @@ requires(
     }
   }, 30_000);
 
-  it("takes credentials from the environment and from the stack's configuration", async () => {
+  test("takes credentials from the environment and from the stack's configuration", async () => {
     const { privateKey: _left, ...rest } = connection();
     const bare = { ...inputs, connection: rest };
     const sources: Array<[Record<string, string>, NodeJS.ProcessEnv]> = [
@@ -337,13 +337,13 @@ requires(
     }
   }, 30_000);
 
-  it("shows progress and warnings with the resource's name before them", async () => {
+  test("shows progress and warnings with the resource's name before them", async () => {
     host.next("create", { lines: [{ type: "progress", text: "QEMU is starting" }], result: undefined });
     await provider.create(inputs);
     expect(provider.output).toContain("trainer-1: QEMU is starting\n");
   });
 
-  it("uploads a local image when the host asks for it, once", async () => {
+  test("uploads a local image when the host asks for it, once", async () => {
     const image = join(sshd.dir, "disk.img");
     writeFileSync(image, "a disk");
     const withImage = await given({ image: { file: image } });
@@ -370,7 +370,7 @@ requires(
     ]);
   });
 
-  it("R-15 works with a state of an older release that lacks newer parts", async () => {
+  test("R-15 works with a state of an older release that lacks newer parts", async () => {
     const { id, outs } = await provider.create(inputs);
     const { appliedSpec: _a, claimedTypeId: _c, restartPolicy: _r, shutdownTimeout: _s, adopt: _d, ...older } = outs;
     expect(await provider.diff(id, older, inputs)).toMatchObject({ changes: DIFF_NONE });

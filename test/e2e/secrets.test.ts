@@ -1,9 +1,9 @@
 import { execFileSync } from "node:child_process";
-import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
-import { Project } from "../../e2e/project";
-import { FakeHost } from "../../fixtures/fake-host";
-import { requires } from "../../support/requirements";
-import { prepared } from "../../support/setup-info";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { FakeHost } from "../fixtures/fake-host";
+import { requires } from "../support/requirements";
+import { setupInfo } from "../support/setup-info";
+import { Project } from "./project";
 
 const PASSWORD = "hunter2-is-a-secret";
 
@@ -31,7 +31,7 @@ requires(
     exports.connection = trainer.connection;
   `;
 
-  it("R-16 no secret is in the state or on the console in plain, with and without failures", async () => {
+  test("R-16 no secret is in the state or on the console in plain, with and without failures", async () => {
     const key = host.sshd.privateKey.split("\n")[2] ?? "";
     expect(key.length).toBeGreaterThan(40);
     await using project = await new Project({ program: program("args") }).init();
@@ -59,7 +59,7 @@ requires(
     await nothingPlain(destroyed.text);
   }, 120_000);
 
-  it("R-16 a connection that comes as an output is a secret as a whole", async () => {
+  test("R-16 a connection that comes as an output is a secret as a whole", async () => {
     const connection = `pulumi.output(${JSON.stringify(host.connection({ password: PASSWORD }))})`;
     await using project = await new Project({ program: program("args", "", connection) }).init();
     const up = await project.up();
@@ -69,7 +69,7 @@ requires(
     expect((await project.destroy()).code).toBe(0);
   }, 60_000);
 
-  it("R-16 the engine shows no secret of an input that is refused, not even under a misspelt name", async () => {
+  test("R-16 the engine shows no secret of an input that is refused, not even under a misspelt name", async () => {
     const wrong = `{ ...args, connectoin: { privateKey: "${PASSWORD}" }, image: "${PASSWORD}", vcpus: 0 }`;
     const connection = `{ password: ["${PASSWORD}"], privateKey: "${PASSWORD}", proxy: "${PASSWORD}", port: 0 }`;
     await using project = await new Project({ program: program(wrong, "", connection) }).init();
@@ -86,7 +86,7 @@ requires(
     expect(again.text).not.toContain(PASSWORD);
   }, 60_000);
 
-  it("R-10 a preview with values that are not known yet passes, and R-23 a parent is part of the owner", async () => {
+  test("R-10 a preview with values that are not known yet passes, and R-23 a parent is part of the owner", async () => {
     const before = `
       class Box extends pulumi.ComponentResource { constructor() { super("test:Box", "box"); } }
       const parent = new Box();
@@ -107,7 +107,7 @@ requires(
     expect((await project.destroy()).code).toBe(0);
   }, 60_000);
 
-  it("R-25 a state never holds anything but the constant stub", async () => {
+  test("R-25 a state never holds anything but the constant stub", async () => {
     await using project = await new Project({ program: program("args") }).init();
     expect((await project.up()).code).toBe(0);
     const [instance] = await project.instances();
@@ -116,11 +116,11 @@ requires(
     expect((await project.destroy()).code).toBe(0);
   }, 60_000);
 
-  it("R-24 is imported by name from ESM", () => {
+  test("R-24 is imported by name from ESM", () => {
     const text =
       'import { VgpuInstance, VgpuError } from "pulumi-vgpu"; console.log(VgpuInstance.name, VgpuError.name);';
-    const options = { cwd: prepared().consumer, encoding: "utf8" } as const;
-    expect(execFileSync(prepared().node, ["--input-type=module", "-e", text], options)).toBe(
+    const options = { cwd: setupInfo().consumer, encoding: "utf8" } as const;
+    expect(execFileSync(setupInfo().node, ["--input-type=module", "-e", text], options)).toBe(
       "VgpuInstance VgpuError\n",
     );
   });

@@ -4,7 +4,7 @@ import { claimOn, putRecord } from "../../../sim/records";
 import { create, recordOf, run, spec } from "../../../sim/run";
 import { holdOpen, makeDirty, markOf, seenOf, VF1, VF2, VF3 } from "../../../sim/scenario";
 import { Sim } from "../../../sim/sim-system";
-import { expectRow } from "../../../support/scenario-row";
+import { expectScenario } from "../../../support/expect-scenario";
 
 const count = (trace: readonly string[], step: RegExp) => trace.filter((one) => step.test(one)).length;
 
@@ -62,7 +62,7 @@ test("I-02 who opens a device after the pass's one look is seen by the look befo
   const { findings } = outcome.value as Report;
   const found = findings.map(({ about, kind, text }) => `${kind} ${about}: ${text}`).join("\n");
   expect(isOpened).toBe(true);
-  expectRow(
+  expectScenario(
     { ...seenOf(sim, outcome, "ghost"), says: found },
     {
       writes: [`${VF1} 0 ok`],

@@ -28,6 +28,8 @@ import {
 import { Sim } from "../../../sim/sim-system";
 import { expectScenario } from "../../../support/expect-scenario";
 
+const TYPED1 = `${VF1} ${TYPE} ok`;
+
 /** A stopped instance that has left its claim on a device of its type. */
 function leftover(options: ConstructorParameters<typeof Sim>[0] = {}) {
   const sim = new Sim(options);
@@ -370,4 +372,27 @@ test("a device without a mark is somebody else's once its VM has it open no more
   for (const process of sim.kernel.processes.values()) if (process.unit === unitOf("a")) process.open.splice(0);
   const { code, warnings } = await run(sim, "stop", { instance: "a" });
   expect([code, warnings.join(), writes(sim)]).toEqual(["", expect.stringMatching(/foreign/), [`${VF1} ${TYPE} ok`]]);
+});
+
+test("I-01 a device that reads 0 already, or has gone, is released without a write", async () => {
+  const sim = new Sim();
+  await create(sim, "a");
+  for (const process of [...sim.kernel.processes.values()]) sim.kernel.end(process);
+  const vf = sim.hardware.functionAt(VF1);
+  if (vf) vf.typeId = 0;
+  expectScenario(seenOf(sim, await run(sim, "stop", { instance: "a" })), {
+    writes: [TYPED1],
+    record: { claim: null },
+    says: "",
+    outcome: "",
+  });
+  await run(sim, "start", { instance: "a" });
+  for (const process of [...sim.kernel.processes.values()]) sim.kernel.end(process);
+  if (vf) vf.present = false;
+  expectScenario(seenOf(sim, await run(sim, "delete", { instance: "a" })), {
+    writes: [TYPED1, TYPED1],
+    record: undefined,
+    says: "",
+    outcome: "",
+  });
 });

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { claim as claimSchema } from "../../../../provider/protocol/record";
+import { putRecord } from "../../../sim/records";
 import { create, newIncarnation, type Outcome, PROFILE, recordOf, run, spec, TYPE } from "../../../sim/run";
 import { distinctWrites, refuseWrites, seenOf, VF1 } from "../../../sim/scenario";
 import { Sim } from "../../../sim/sim-system";
@@ -132,3 +133,36 @@ test("D-08 killed at any step of writing the retained record, a readable claim i
     await readsClaim(sim);
   }
 });
+
+test.each(["create", "start"] as const)(
+  "Q-02 a cleanup that is pending over a %s wins over its cause, which is inside",
+  async (verb) => {
+    const sim = new Sim();
+    if (verb === "start") putRecord(sim, "a");
+    // systemd refuses the unit: somebody has loaded one of that name meanwhile.
+    const actor = sim.actor(verb);
+    actor.before = (step) => {
+      if (step.startsWith("start vgpu-vm-a"))
+        sim.kernel.units.set("vgpu-vm-a.service", { name: "vgpu-vm-a.service", vf: undefined, state: "failed" });
+    };
+    refuseWrites(sim, VF1, 0);
+    const asked = { instance: "a", incarnation: "00000000-0000-4000-8000-000000000001", owner: "o", adopt: false };
+    const outcome =
+      verb === "start"
+        ? await run(sim, "start", { instance: "a" }, actor)
+        : await run(sim, "create", { ...asked, spec: spec() }, actor);
+    expectScenario(
+      { ...seenOf(sim, outcome), writes: distinctWrites(sim) },
+      {
+        writes: [`${VF1} ${TYPE} ok`, `${VF1} 0 EBUSY`],
+        record: { claim: { vf: VF1 }, retained: verb === "create" },
+        says: [/^vgpu_cleanup_pending: .*Instance a keeps what it claims/, /cause: vmm_failed: .*already loaded/],
+        outcome: "vgpu_cleanup_pending",
+      },
+    );
+    expect(outcome.error).toMatchObject({
+      details: { instance: "a", claimKept: true },
+      cause: { code: "vmm_failed", message: expect.stringMatching(/already loaded/) },
+    });
+  },
+);

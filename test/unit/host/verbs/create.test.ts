@@ -24,6 +24,7 @@ import {
   makeDirty,
   makeUnreadable,
   markOf,
+  messagesOf,
   OTHER_TYPE,
   pretendType,
   refuseWrites,
@@ -35,6 +36,8 @@ import {
 } from "../../../sim/scenario";
 import { Sim } from "../../../sim/sim-system";
 import { expectDecision, expectScenario } from "../../../support/expect-scenario";
+
+const count = (trace: readonly string[], step: RegExp) => trace.filter((one) => step.test(one)).length;
 
 const TYPED1 = `${VF1} ${TYPE} ok`;
 const TYPED2 = `${VF2} ${TYPE} ok`;
@@ -363,4 +366,79 @@ test("nothing is claimed for a requester that is gone, and nothing of its create
   const { code, error } = await run(sim, "create", asked("a"), actor);
   expect([code, error?.message]).toEqual(["result_unknown", expect.stringMatching(/nothing was claimed/)]);
   expect([writes(sim), recordOf(sim, "a"), sim.disk.list("/var/lib/vgpu/instances")]).toEqual([[], undefined, []]);
+});
+
+test("C-01 create with a profile types the device once and records the claim", async () => {
+  const sim = new Sim();
+  const outcome = await create(sim, "a");
+  expectScenario(seenOf(sim, outcome), {
+    writes: [TYPED1],
+    record: { phase: "complete", claim: { vf: VF1, typeId: TYPE }, vmm: { unit: "vgpu-vm-a.service" } },
+    outcome: "",
+  });
+  expect(outcome.value).toMatchObject({
+    instance: { state: "running", vfAddress: VF1, typeId: TYPE, profile: PROFILE, framework: "vendor-vfio" },
+  });
+});
+
+test("C-02 the claim is on disk before the first write", async () => {
+  const sim = new Sim();
+  let then: unknown;
+  sim.hardware.onAttempt = () => {
+    then ??= recordOf(sim, "a");
+  };
+  const outcome = await create(sim, "a");
+  expectScenario(
+    { ...seenOf(sim, outcome), record: then },
+    { writes: [TYPED1], record: { claim: { vf: VF1, typeId: TYPE } }, outcome: "" },
+  );
+});
+
+test("C-04 two creates at once get two devices, and one of them loses when there is one device", async () => {
+  const sim = new Sim({ vfs: 2 });
+  const both = await Promise.all([create(sim, "a"), create(sim, "b")]);
+  for (const [n, id] of ["a", "b"].entries())
+    expectScenario(
+      { ...seenOf(sim, both[n] as Outcome, id), writes: writes(sim).sort() },
+      { writes: [TYPED1, `${VF2} ${TYPE} ok`], record: { claim: {} }, outcome: "" },
+    );
+  expect(new Set([recordOf(sim, "a")?.claim?.vf, recordOf(sim, "b")?.claim?.vf])).toEqual(new Set([VF1, VF2]));
+
+  const small = new Sim({ vfs: 1 });
+  const [a, b] = await Promise.all([create(small, "a"), create(small, "b")]);
+  const [winner, loser] =
+    a.code === "" ? [seenOf(small, a, "a"), seenOf(small, b, "b")] : [seenOf(small, b, "b"), seenOf(small, a, "a")];
+  expectScenario(winner, { writes: [TYPED1], record: { claim: { vf: VF1 } }, outcome: "" });
+  expectScenario(loser, {
+    writes: [TYPED1],
+    record: undefined,
+    says: /No free virtual function/,
+    outcome: "no_capacity",
+  });
+});
+
+test("a create asks systemd once whether there is a unit of its name", async () => {
+  const sim = new Sim();
+  const actor = sim.actor("create");
+  await run(
+    sim,
+    "create",
+    { instance: "a", incarnation: "00000000-0001", owner: "org/a", adopt: false, spec: spec() },
+    actor,
+  );
+  expect(recordOf(sim, "a")?.phase).toBe("complete");
+  expect(count(actor.trace, /^unit vgpu-vm-a/)).toBe(1);
+});
+
+test("an update that needs a restart leaves the VM running while a record cannot be read", async () => {
+  const sim = new Sim();
+  await create(sim, "a");
+  await create(sim, "b");
+  corruptRecord(sim, "b");
+  const before = recordOf(sim, "a");
+  const { incarnation = "", owner = "" } = before ?? {};
+  const changed = { instance: "a", incarnation, owner, spec: spec({ memoryMiB: 2048 }), adopt: false };
+  const outcome = await run(sim, "update", changed);
+  expect([outcome.code, messagesOf(outcome)]).toEqual(["inventory_ambiguous", expect.stringMatching(/record of b/)]);
+  expect([recordOf(sim, "a"), vmOf(sim, "a").length, writes(sim).length]).toEqual([before, 1, 2]);
 });

@@ -312,3 +312,22 @@ test("G-01 a device that is only marked for the instance, and that its record do
   });
   expect(markOf(sim, VF1)).toBeUndefined();
 });
+
+test("G-01 delete stops the guest, clears the device and leaves nothing", async () => {
+  const sim = new Sim();
+  await create(sim, "a");
+  const outcome = await run(sim, "delete", { instance: "a" });
+  expectScenario(seenOf(sim, outcome), { writes: [TYPED, `${VF1} 0 ok`], record: undefined, outcome: "" });
+  expect(outcome.value).toEqual({ deleted: true, stale: false, found: true });
+  expect(sim.disk.list("/var/lib/vgpu/instances")).toEqual([]);
+  expect(sim.disk.list("/run/vgpu/vf")).toEqual([]);
+});
+
+test("a delete tells that there was nothing to delete", async () => {
+  const sim = new Sim();
+  expect((await run(sim, "delete", { instance: "nobody" })).value).toEqual({
+    deleted: true,
+    stale: false,
+    found: false,
+  });
+});

@@ -1,26 +1,12 @@
 import { expect, test } from "vitest";
 import type { Report } from "../../../../provider/protocol/report";
 import { claimOn, putRecord } from "../../../sim/records";
-import { create, recordOf, run, spec } from "../../../sim/run";
+import { create, recordOf, run } from "../../../sim/run";
 import { holdOpen, makeDirty, markOf, seenOf, VF1, VF2, VF3 } from "../../../sim/scenario";
 import { Sim } from "../../../sim/sim-system";
 import { expectScenario } from "../../../support/expect-scenario";
 
 const count = (trace: readonly string[], step: RegExp) => trace.filter((one) => step.test(one)).length;
-
-test("a create asks systemd once whether there is a unit of its name", async () => {
-  const sim = new Sim();
-  const actor = sim.actor("create");
-  await run(
-    sim,
-    "create",
-    { instance: "a", incarnation: "00000000-0001", owner: "org/a", adopt: false, spec: spec() },
-    actor,
-  );
-  expect(recordOf(sim, "a")?.phase).toBe("complete");
-  expect(count(actor.trace, /^unit vgpu-vm-a/)).toBe(1);
-});
-
 test("a pass over VMs that run takes no lock of theirs, asks systemd for none and looks at no process's files", async () => {
   const sim = new Sim();
   for (const id of ["a", "b", "c"]) await create(sim, id);

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { claimOn, putRecord } from "../../../sim/records";
-import { create, newIncarnation, type Outcome, recordOf, run, spec, TYPE } from "../../../sim/run";
+import { create, newIncarnation, type Outcome, pass, recordOf, run, spec, TYPE } from "../../../sim/run";
 import {
   distinctWrites,
   foreignTypes,
@@ -189,4 +189,26 @@ test("F-02 a stop whose device cannot be read is done, with warnings, and keeps 
     outcome: "",
   });
   expect(outcome.value).toMatchObject({ instance: { state: "stopped", vfAddress: VF1, cleanupPending: true } });
+});
+
+test("F-01 stop gives the device back, and start takes one again", async () => {
+  const sim = new Sim();
+  await create(sim, "a");
+  const stopped = await run(sim, "stop", { instance: "a" });
+  expectScenario(seenOf(sim, stopped), {
+    writes: [TYPED, `${VF1} 0 ok`],
+    record: { claim: null, vmm: null, desired: "stopped" },
+    says: "",
+    outcome: "",
+  });
+  expect(stopped.value).toMatchObject({ instance: { state: "stopped", cleanupPending: false } });
+  const started = await run(sim, "start", { instance: "a" });
+  expectScenario(seenOf(sim, started), {
+    writes: [TYPED, `${VF1} 0 ok`, TYPED],
+    record: { claim: { vf: VF1 }, desired: "running" },
+    outcome: "",
+  });
+  expect(started.value).toMatchObject({ instance: { state: "running" } });
+  await pass(sim, 1_000);
+  expect(sim.kernel.pidsOf("vgpu-vm-a.service")).toHaveLength(1);
 });

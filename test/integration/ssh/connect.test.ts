@@ -115,7 +115,7 @@ requires(
     (await connecting)?.close();
   }, 20_000);
 
-  test("S-13 tries again while PAM lets nobody in, and names it", async () => {
+  test("S-13 retries while PAM refuses every login, and names PAM", async () => {
     sshd = await Sshd.start({
       accounts: [{ name: "operator" }],
       nologin: "System is booting up. Unprivileged users are not permitted to log in yet. See pam_nologin(8).\n",

@@ -1,11 +1,12 @@
-import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { execa } from "execa";
 import { afterEach, expect, test } from "vitest";
 import { connect } from "../../../provider/ssh/connect";
 import type { Credential } from "../../../provider/ssh/target";
 import { Sshd, type SshdOptions } from "../../fixtures/sshd";
 import { requires } from "../../support/requirements";
+import type { RunningProgram } from "../../support/running-program";
 
 requires(
   "root",
@@ -13,15 +14,12 @@ requires(
   "sshd",
 )("S-01 credentials", () => {
   let sshd: Sshd;
-  let agent: ChildProcess | undefined;
+  let agent: RunningProgram | undefined;
 
   afterEach(async () => {
-    if (agent) {
-      const gone = new Promise((done) => agent?.once("close", done));
-      agent.kill("SIGTERM");
-      await gone;
-      agent = undefined;
-    }
+    agent?.kill("SIGTERM");
+    await agent;
+    agent = undefined;
     await sshd.stop();
   });
 
@@ -29,14 +27,9 @@ requires(
 
   async function withAgent(...keys: string[]): Promise<Credential> {
     const socket = join(sshd.dir, "agent");
-    agent = spawn("ssh-agent", ["-D", "-a", socket], { stdio: "ignore" });
+    agent = execa("ssh-agent", ["-D", "-a", socket], { stdin: "ignore", reject: false });
     while (!existsSync(socket)) await new Promise((done) => setTimeout(done, 10));
-    for (const key of keys) {
-      execFileSync("ssh-add", ["-q", join(sshd.dir, key)], {
-        env: { ...process.env, SSH_AUTH_SOCK: socket },
-        stdio: "ignore",
-      });
-    }
+    for (const key of keys) await execa("ssh-add", ["-q", join(sshd.dir, key)], { env: { SSH_AUTH_SOCK: socket } });
     return { kind: "agent", source: "the SSH agent", socket };
   }
 
@@ -84,7 +77,7 @@ requires(
 
   test("S-01 uses a password", async () => {
     await start({ config: ["PasswordAuthentication yes"] });
-    const hash = execFileSync("openssl", ["passwd", "-6", "open sesame"], { encoding: "utf8" }).trim();
+    const { stdout: hash } = await execa("openssl", ["passwd", "-6", "open sesame"]);
     const shadow = join(sshd.dir, "etc/shadow");
     const lines = readFileSync(shadow, "utf8").replace(/^root:[^:]*:/m, `root:${hash}:`);
     writeFileSync(shadow, lines);

@@ -53,7 +53,7 @@ requires(
     expect(await execVerb(await host(undefined), list, { program: SHA })).toBe("not installed");
   });
 
-  test("R-14 says that the result is unknown when the program crashes, with its last words", async () => {
+  test("R-14 says that the result is unknown when the program crashes, with its last output", async () => {
     const error = await failure(execVerb(await host("crash.sh"), remove, { program: SHA }));
     expect(error.code).toBe("result_unknown");
     expect(error.message).toContain("delete of instance 'trainer-1' on 127.0.0.1");

@@ -1,7 +1,7 @@
-import { execFileSync, spawn } from "node:child_process";
 import { createHash } from "node:crypto";
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { execa } from "execa";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { VgpuError } from "../../../provider/protocol/errors";
 import { connect } from "../../../provider/ssh/connect";
@@ -25,7 +25,7 @@ async function program(name = "answers.sh"): Promise<Program> {
   const fixture = join(__dirname, "../../fixtures/remote", name);
   writeFileSync(join(folder, "vgpu-host"), `#!/bin/sh\nexec sh ${fixture}\n`, { mode: 0o755 });
   writeFileSync(join(folder, "VERSION"), "0.1.0\n");
-  execFileSync("tar", ["-czf", join(folder, "program.tgz"), "-C", folder, "vgpu-host", "VERSION"]);
+  await execa("tar", ["-czf", join(folder, "program.tgz"), "-C", folder, "vgpu-host", "VERSION"]);
   const digest = sha256(readFileSync(join(folder, "program.tgz")));
   writeFileSync(join(folder, "program.json"), JSON.stringify({ sha256: digest, version: "0.1.0" }));
   return load(folder);
@@ -92,7 +92,7 @@ requires(
 
   test("S-08 a full disk is named", async () => {
     const connection = await open();
-    execFileSync("rm", ["-r", join(sshd.dir, "usr-local-lib/vgpu")]);
+    rmSync(join(sshd.dir, "usr-local-lib/vgpu"), { recursive: true });
     writeFileSync(join(sshd.dir, "usr-local-lib/vgpu"), "in the way");
     const error = await uploadProgram(connection, await program()).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(VgpuError);
@@ -155,25 +155,26 @@ requires(
     connection.close();
   });
 
-  test("R-30 is given up when nobody waits for it any more", async () => {
+  test("R-30 is cancelled when its requester has gone", async () => {
     const connection = await withStore();
     // A file that never ends and never says anything.
     const endless = join(sshd.dir, "endless");
-    execFileSync("mkfifo", [endless]);
-    const writer = spawn("sh", ["-c", `exec sleep 60 > ${endless}`]);
+    await execa("mkfifo", [endless]);
+    const writer = execa("sh", ["-c", `exec sleep 60 > ${endless}`], { reject: false });
     try {
       const upload = uploadImage(connection, endless, sha256(content), { requesterLives: async () => false });
       await expect(upload).rejects.toThrow(/nobody waits for it any more/);
       await expect.poll(() => readdirSync(incoming()), { timeout: 10_000 }).toEqual([]);
     } finally {
       writer.kill();
+      await writer;
     }
     connection.close();
   }, 30_000);
 
   test("K-15 writes nothing where the store is not mounted", async () => {
     const connection = await withStore();
-    execFileSync("rm", ["-r", join(sshd.dir, "var-lib/vgpu")]);
+    rmSync(join(sshd.dir, "var-lib/vgpu"), { recursive: true });
     await expect(uploadImage(connection, file, sha256(content))).rejects.toMatchObject({
       code: "host_not_ready",
     });

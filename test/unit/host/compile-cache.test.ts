@@ -1,8 +1,8 @@
-import { spawnSync } from "node:child_process";
 import { mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { buildSync } from "esbuild";
+import { execaSync } from "execa";
 import { afterEach, beforeEach, expect, test } from "vitest";
 
 let folder: string;
@@ -28,10 +28,11 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 /** Runs it once for a verb; it must do what the program does, whatever it finds beside it. */
 function start(verb: string, ...flags: string[]): string[] {
-  const end = spawnSync(process.execPath, [...flags, join(folder, "start.cjs"), "--request", verb], {
-    encoding: "utf8",
+  const end = execaSync(process.execPath, [...flags, join(folder, "start.cjs"), "--request", verb], {
+    reject: false,
+    stripFinalNewline: false,
   });
-  expect([end.stdout, end.stderr, end.status]).toEqual([
+  expect([end.stdout, end.stderr, end.exitCode]).toEqual([
     `${JSON.stringify(["function", folder, ["--request", verb]])}\n`,
     "",
     7,
@@ -60,7 +61,7 @@ test.each(["", "no code at all", "\0".repeat(100_000)])("a damaged file (%#) is 
   expect(start("create")).toEqual(["program.compiled.create"]);
 });
 
-test("a part that a killed run has left is in nobody's way, and goes after a minute", () => {
+test("a partial file of a killed run blocks nothing, and is removed after a minute", () => {
   const part = join(folder, "program.compiling");
   writeFileSync(part, "half");
   expect(start("create")).toEqual(["program.compiling"]);

@@ -1,26 +1,27 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { SimHost } from "../simhost/simhost";
+import { expect } from "vitest";
+import { test as base } from "../support/projects";
 import { requires } from "../support/requirements";
 import { programFor } from "./program";
-import { Project } from "./project";
+
+const test = base.extend("qemus", ({ host }) => async (id: string) => {
+  return (await host.processes()).filter(
+    ({ command }) => command.includes("-uuid") && command.includes(`guest=${id},`),
+  );
+});
+test.override("hostOptions", { scope: "file" }, { gpus: 2, vfs: 4 });
 
 requires(
   "root",
   "fuse",
   "qemu",
   "setup",
-)("whose an instance is, through the real engine", () => {
-  let host: SimHost;
-  beforeAll(async () => {
-    host = await SimHost.start({ gpus: 2, vfs: 4 });
-  });
-  afterAll(() => host?.stop());
-
-  const qemus = async (id: string) =>
-    (await host.processes()).filter(({ command }) => command.includes("-uuid") && command.includes(`guest=${id},`));
-
-  test("R-26 up --replace deletes the old one before the new one is made, and never takes it over", async () => {
-    await using project = await new Project({ program: programFor(host, { name: "replaced" }) }).init();
+)("ownership of an instance, through the real engine", () => {
+  test("R-26 up --replace deletes the old one before the new one is made, and never takes it over", async ({
+    host,
+    newProject,
+    qemus,
+  }) => {
+    const project = await newProject(programFor(host, { name: "replaced" }));
     expect((await project.up()).code).toBe(0);
     const [before] = await project.instances();
     const up = await project.up("--replace", before?.urn as string);
@@ -33,8 +34,11 @@ requires(
     expect((await project.destroy()).code).toBe(0);
   });
 
-  test("R-28 another store behind the name: nothing is dropped, nothing is made, and the message says what to do", async () => {
-    await using project = await new Project({ program: programFor(host, { name: "elsewhere" }) }).init();
+  test("R-28 another store behind the name: nothing is dropped, nothing is made, and the message says what to do", async ({
+    host,
+    newProject,
+  }) => {
+    const project = await newProject(programFor(host, { name: "elsewhere" }));
     expect((await project.up()).code).toBe(0);
     const real = (await host.exec(["cat", "/etc/vgpu/store-id"])).stdout;
     const other = "99999999-9999-4999-8999-999999999999";
@@ -59,10 +63,14 @@ requires(
     expect((await project.destroy()).code).toBe(0);
   });
 
-  test("R-29 two copies of one stack: the second is told whose VM it is before it may have it, and only with adopt after the first has refreshed", async () => {
+  test("R-29 two copies of one stack: the second learns the owner of the VM, and gets it only with adopt, after the first has refreshed", async ({
+    host,
+    newProject,
+    qemus,
+  }) => {
     const program = programFor(host, { name: "twice" });
-    await using first = await new Project({ program }).init();
-    await using second = await new Project({ program }).init();
+    const first = await newProject(program);
+    const second = await newProject(program);
     expect((await first.up()).code).toBe(0);
     expect((await first.refresh()).code).toBe(0);
     const refused = await second.up();
@@ -86,9 +94,9 @@ requires(
     expect(await qemus("twice")).toEqual([]);
   });
 
-  test("R-19 an instance of another stack is not touched, and its owner is named", async () => {
-    await using first = await new Project({ program: programFor(host, { name: "mine" }) }).init();
-    await using other = await new Project({ program: programFor(host, { name: "mine" }), stack: "prod" }).init();
+  test("R-19 an instance of another stack is not touched, and its owner is named", async ({ host, newProject }) => {
+    const first = await newProject(programFor(host, { name: "mine" }));
+    const other = await newProject(programFor(host, { name: "mine" }), { stack: "prod" });
     expect((await first.up()).code).toBe(0);
     const refused = await other.up();
     expect(refused.text).toContain("owned_by_other");
@@ -97,10 +105,12 @@ requires(
     expect((await first.destroy()).code).toBe(0);
   });
 
-  test("R-31 a renamed resource keeps its VM with an alias, and without one is refused", async () => {
-    await using project = await new Project({
-      program: programFor(host, { name: "old", args: { name: "renamed" } }),
-    }).init();
+  test("R-31 a renamed resource keeps its VM with an alias, and without one is refused", async ({
+    host,
+    newProject,
+    qemus,
+  }) => {
+    const project = await newProject(programFor(host, { name: "old", args: { name: "renamed" } }));
     expect((await project.up()).code).toBe(0);
     const [before] = await project.instances();
 

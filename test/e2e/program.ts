@@ -9,7 +9,7 @@ export interface Asked {
 }
 
 /** The connection to a simulated host, as a user writes it. */
-export const connectionTo = (host: SimHost): Record<string, unknown> => ({
+const connectionTo = (host: SimHost): Record<string, unknown> => ({
   host: host.address.host,
   port: host.address.port,
   user: host.user,

@@ -6,7 +6,7 @@ export interface ScenarioColumns<Text> {
   readonly writes?: readonly unknown[];
   /** The instance's record afterwards: whole (then it has a `version`), or as much of it as matters; undefined when there is none. */
   readonly record?: unknown;
-  /** What a person is told: the error with its causes and hint, and the warnings. */
+  /** The messages: the error with its causes and hint, and the warnings. */
   readonly says?: Text;
   /** `""` when it went well, else the error's code; for a decision that is no verb, its answer. */
   readonly outcome?: unknown;

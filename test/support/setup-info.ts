@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
 /** What the set-up scripts have brought, as absolute paths. */
-export interface SetupInfo {
+interface SetupInfo {
   /** Node for development, at least 22. */
   readonly node: string;
   /** Folder with the CLI and Pulumi's own launcher for dynamic providers: a shell that stays. */

@@ -1,9 +1,9 @@
-import { expect, test } from "vitest";
+import { expect } from "vitest";
 import type { Report } from "../../../provider/protocol/report";
-import { SimHost } from "../../simhost/simhost";
 import { expectScenario } from "../../support/expect-scenario";
+import { test } from "../../support/hosts";
 import { requires } from "../../support/requirements";
-import { type Answer, HostProgram } from "./program";
+import type { Answer } from "./program";
 
 const VF = "0000:01:00.4";
 const VF2 = "0000:01:00.5";
@@ -15,9 +15,10 @@ requires(
   "qemu",
   "setup",
 )("claim first, on a real system", () => {
-  test("C-02 the claim and the mark are on disk before the first write, seen from outside while it hangs", async () => {
-    await using host = await SimHost.start();
-    const program = await HostProgram.on(host);
+  test("C-02 the claim and the mark are on disk before the first write, seen from outside while it hangs", async ({
+    installedHost,
+  }) => {
+    const { host, program } = await installedHost();
     const fault = await host.fault({ on: "write", path: TYPE_FILE, hang: true });
     const creating = program.create("vm-1");
     await expect.poll(async () => (await host.writes()).length).toBe(1);
@@ -37,9 +38,10 @@ requires(
     expect(made).toMatchObject({ value: { instance: { state: "running", vfAddress: VF } } });
   });
 
-  test("I-09 a write that hangs keeps its own device busy, after its verb has gone, and no other device", async () => {
-    await using host = await SimHost.start({ gpus: 1, vfs: 2 });
-    const program = await HostProgram.on(host);
+  test("I-09 a write that hangs keeps its own device busy, after its verb has gone, and no other device", async ({
+    installedHost,
+  }) => {
+    const { host, program } = await installedHost({ gpus: 1, vfs: 2 });
     await host.exec(["/bin/sh", "-c", "cat > /etc/vgpu/config.json"], {
       input: '{"accelerator":"tcg","writeDeadlineMs":5000,"releaseWaitMs":500}',
     });
@@ -104,9 +106,8 @@ requires(
 
   test("I-10 a card whose reads hang is unreadable, never free, and does not stop the other card", {
     timeout: 120_000,
-  }, async () => {
-    await using host = await SimHost.start({ gpus: 2, vfs: 2, catalog: "l40s" });
-    const program = await HostProgram.on(host);
+  }, async ({ installedHost }) => {
+    const { host, program } = await installedHost({ gpus: 2, vfs: 2, catalog: "l40s" });
     await host.exec(["/bin/sh", "-c", "cat > /etc/vgpu/config.json"], {
       input: '{"accelerator":"tcg","readDeadlineMs":1000}',
     });

@@ -1,9 +1,9 @@
-import { expect, test } from "vitest";
+import { expect } from "vitest";
 import type { Report } from "../../../provider/protocol/report";
-import { SimHost } from "../../simhost/simhost";
 import { expectScenario, type ScenarioColumns } from "../../support/expect-scenario";
+import { test } from "../../support/hosts";
 import { requires } from "../../support/requirements";
-import { type Answer, HostProgram, until } from "./program";
+import { type Answer, type HostProgram, until } from "./program";
 
 const VF = "0000:01:00.4";
 const CARD = "0000:01:00.0";
@@ -25,9 +25,10 @@ requires(
       .map(({ path, vf, result }) => `${path.split("/").at(-1)} ${vf} ${result}`),
   });
 
-  test("A-04 Q-01 J-01 an mdev is made for a VM, QEMU has it open, and it is removed after the VM has gone", async () => {
-    await using host = await SimHost.start({ framework: "mdev" });
-    const program = await HostProgram.on(host);
+  test("A-04 Q-01 J-01 an mdev is made for a VM, QEMU has it open, and it is removed after the VM has gone", async ({
+    installedHost,
+  }) => {
+    const { host, program } = await installedHost({ framework: "mdev" });
     const created = await program.create("vm-1");
     const { claim } = await program.record("vm-1");
     const uuid = claim?.mdevUuid ?? "";
@@ -90,9 +91,10 @@ requires(
     expect([mdevs, marks, holders]).toEqual([{}, {}, {}]);
   });
 
-  test("I-02 J-03 J-04 K-06 what is held or refused stays and is told, reconcile removes what nobody claims", async () => {
-    await using host = await SimHost.start({ framework: "mdev", gpus: 1, vfs: 0 });
-    const program = await HostProgram.on(host);
+  test("I-02 J-03 J-04 K-06 a held or refused mdev stays and is reported, and reconcile removes unclaimed ones", async ({
+    installedHost,
+  }) => {
+    const { host, program } = await installedHost({ framework: "mdev", gpus: 1, vfs: 0 });
     const settings = { accelerator: "tcg", releaseWaitMs: 300, graceMs: 0 };
     await host.exec(["/bin/sh", "-c", "cat > /etc/vgpu/config.json"], { input: JSON.stringify(settings) });
     const uuids: string[] = [];
@@ -146,9 +148,8 @@ requires(
     });
   });
 
-  test("K-18 N-05 after a reboot no mdev is left, and what is desired runs on a new one", async () => {
-    await using host = await SimHost.start({ framework: "mdev", gpus: 1, vfs: 2 });
-    const program = await HostProgram.on(host);
+  test("K-18 N-05 after a reboot no mdev is left, and what is desired runs on a new one", async ({ installedHost }) => {
+    const { host, program } = await installedHost({ framework: "mdev", gpus: 1, vfs: 2 });
     await program.create("vm-1");
     const before = (await program.record("vm-1")).claim?.mdevUuid;
     await host.reboot();

@@ -1,8 +1,9 @@
-import { expect, test } from "vitest";
-import { SimHost } from "../../simhost/simhost";
+import { expect } from "vitest";
+import type { SimHost } from "../../simhost/simhost";
 import { expectScenario } from "../../support/expect-scenario";
+import { test } from "../../support/hosts";
 import { requires } from "../../support/requirements";
-import { HostProgram, incarnationOf, until } from "./program";
+import { incarnationOf, until } from "./program";
 
 const VF = "0000:01:00.4";
 const TYPED = `${VF} 1152 ok`;
@@ -14,9 +15,10 @@ requires(
   "qemu",
   "setup",
 )("release on a real system", () => {
-  test("C-01 I-01 a create types the device once, and a device that reads 0 already is dropped without a write", async () => {
-    await using host = await SimHost.start();
-    const program = await HostProgram.on(host);
+  test("C-01 I-01 a create types the device once, and a device that reads 0 already is dropped without a write", async ({
+    installedHost,
+  }) => {
+    const { host, program } = await installedHost();
     const made = await program.create("vm-1");
     expect(made).toMatchObject({ code: 0, value: { instance: { vfAddress: VF, state: "running" } } });
     expectScenario(await program.seen("vm-1", made), {
@@ -47,9 +49,10 @@ requires(
     });
   });
 
-  test("I-02 a process that holds the device keeps it from being released; once it ends, delete succeeds", async () => {
-    await using host = await SimHost.start();
-    const program = await HostProgram.on(host);
+  test("I-02 a process that holds the device keeps it from being released; once it ends, delete succeeds", async ({
+    installedHost,
+  }) => {
+    const { host, program } = await installedHost();
     await program.create("vm-1");
     const { claim } = await program.record("vm-1");
     await host.exec(["systemctl", "kill", "--signal=SIGKILL", "vgpu-vm-vm-1"]);
@@ -75,9 +78,10 @@ requires(
     });
   });
 
-  test("H-02 a stale claim on the device of another live instance is dropped, and the other one is untouched", async () => {
-    await using host = await SimHost.start();
-    const program = await HostProgram.on(host);
+  test("H-02 a stale claim on the device of another live instance is dropped, and the other one is untouched", async ({
+    installedHost,
+  }) => {
+    const { program } = await installedHost();
     await program.create("live");
     await program.copyRecord("live", "stale", (record) => ({
       ...record,

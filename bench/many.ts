@@ -1,7 +1,7 @@
 import { type Entry, hardwareOf, idOf, type Machine, marksOf, recordsOf } from "./plain-tree";
 import { WarmHost } from "./warm-host";
 
-/** Makes what is told on stdin, on the host. */
+/** Makes what stdin asks for, on the host. */
 const MAKE = `
   const fs = require("fs"), path = require("path");
   for (const [kind, name, text] of JSON.parse(fs.readFileSync(0, "utf8"))) {
@@ -14,7 +14,7 @@ const MAKE = `
 const PEAK = `process.on("exit", () => require("fs").writeFileSync("/tmp/peak", String(process.resourceUsage().maxRSS)));`;
 
 /** How one run of a verb went. */
-export interface Run {
+interface Run {
   readonly wallMs: number;
   /** Of the program and all its children. */
   readonly cpuMs: number;
@@ -47,7 +47,7 @@ export class ManyFunctions implements AsyncDisposable {
     return many;
   }
 
-  /** Replaces everything by as many functions and records in that situation. */
+  /** Replaces everything by as many functions and records in that state. */
   async fill(count: number, startState: StartState): Promise<void> {
     await this.sh(
       "pkill -x sleep; rm -rf /var/plain/pci/* /var/plain/vfio/* /var/lib/vgpu/instances/* /run/vgpu/vf /run/vgpu/lock; find /sys/fs/cgroup/vgpu.slice -depth -mindepth 1 -type d -exec rmdir {} + 2>/dev/null; mkdir -p /sys/fs/cgroup/vgpu.slice",

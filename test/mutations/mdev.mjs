@@ -68,7 +68,12 @@ export const MDEV_MUTATIONS = [
     "if (there && there.device !== mark.vf)",
     'if (there && there.device === "")',
   ),
-  one("foreign ones are not told", "claims/sweep.ts", "if (!mark) note(`mdev ${uuid}", "if (mark) note(`mdev ${uuid}"),
+  one(
+    "foreign ones are not reported",
+    "claims/sweep.ts",
+    "if (!mark) note(`mdev ${uuid}",
+    "if (mark) note(`mdev ${uuid}",
+  ),
   one(
     "a bus that cannot be listed is none",
     "devices/mdev/discovery.ts",

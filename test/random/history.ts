@@ -20,7 +20,7 @@ export interface HistoryResult {
   readonly lastSteps: readonly string[];
 }
 
-/** Plays one random history of at least so many steps; the same seed tells the same one. */
+/** Plays one random history of at least so many steps; the same seed plays the same one. */
 export async function runHistory(seed: number, mostSteps: number): Promise<HistoryResult> {
   const models = [CARD_MODELS.l40s];
   // Every fourth host has mdevs, and of those every third on the cards themselves.
@@ -50,7 +50,7 @@ export async function runHistory(seed: number, mostSteps: number): Promise<Histo
   const soFar = { seed, log, lastSteps };
   const wrong = [...observer.violations];
   if (wrong.length === 0) {
-    say("the end: everything is calm, the grace passes, one reconcile, then the deletes");
+    say("the end: everything is idle, the grace passes, one reconcile, then the deletes");
     wrong.push(...(await leftAfterwards(sim, observer)), ...observer.violations);
   }
   return { ...soFar, steps: observer.steps, wrong };

@@ -22,7 +22,7 @@ export async function returnToIdle(sim: Sim): Promise<void> {
 }
 
 /** Longer than the grace, and than the longest wait between two starts. */
-export const PAST_THE_GRACE_MS = 700_000;
+const PAST_THE_GRACE_MS = 700_000;
 
 /** One reconcile, long after. */
 export async function reconcileLater(sim: Sim): Promise<Outcome> {

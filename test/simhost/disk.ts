@@ -78,9 +78,9 @@ const MASKED_UNITS = [
 ];
 
 /** Uid of the login user that is not root. */
-export const OPERATOR_ID = 1900;
+const OPERATOR_ID = 1900;
 
-export interface DiskOptions {
+interface DiskOptions {
   readonly name: string;
   /** Folder for the layers of the disk; on a file system that can carry them. */
   readonly store: string;

@@ -1,4 +1,4 @@
-/** What the model's variables are called in a counterexample; `seen` and the like tell nothing about the host. */
+/** What the model's variables are called in a counterexample; `seen` and the like mean nothing on the host. */
 const NAMES: Record<string, string> = {
   r_ph: "record's phase of",
   r_vf: "claim of",

@@ -184,7 +184,7 @@ test("B-07 (b) an unknown profile is named together with what is offered", async
   });
 });
 
-test("B-07 (c) when it is not to be had now, it says who uses what", async () => {
+test("B-07 (c) when no function is available now, it says who uses what", async () => {
   const sim = new Sim({ vfs: 2 });
   await create(sim, "first");
   foreignTypes(sim, VF2, OTHER_TYPE);
@@ -247,7 +247,7 @@ test.each(["EIO", "EINVAL"] as const)(
   },
 );
 
-test("B-09 when every try is refused, it ends, and all causes are told", async () => {
+test("B-09 when every try is refused, it ends, and all causes are reported", async () => {
   const sim = new Sim({ vfs: 2 });
   for (const vf of [VF1, VF2]) refuseWrites(sim, vf, TYPE, "EIO");
   expectScenario(seenOf(sim, await create(sim, "a")), {

@@ -42,7 +42,7 @@ function leftover(options: ConstructorParameters<typeof Sim>[0] = {}) {
 const ASKED = { instance: "a", incarnation: newIncarnation(), owner: "org/a", spec: spec(), adopt: false };
 const deleteIt = (sim: Sim) => run(sim, "delete", { instance: "a" });
 
-/** Deletes `a`, which must keep its claim and say why; a write that is tried again and again is told once. */
+/** Deletes `a`, which must keep its claim and say why; a write that is repeated is listed once. */
 async function keeps(sim: Sim, cause: string, says: RegExp, written: string[] = []) {
   const claim = recordOf(sim, "a")?.claim;
   const outcome = await deleteIt(sim);
@@ -167,7 +167,7 @@ test("I-08 a handle that is shown under another name counts by the device's numb
   await goes(sim, [`${VF1} 0 ok`]);
 });
 
-test("I-08 the kernel's word on the group counts also when no process shows the handle", async () => {
+test("I-08 a group that the kernel reports as busy counts also when no process shows the handle", async () => {
   const sim = leftover();
   await sim.hardware.open(`/dev/vfio/${vfAt(sim, VF1).iommuGroup}`, { pid: 1, readOnly: false });
   await keeps(sim, "device_busy", new RegExp(`${VF1} of a is in use: the kernel says`));

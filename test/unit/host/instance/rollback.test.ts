@@ -71,7 +71,7 @@ test("D-03 the message has the instance's id and says that deleting it retries",
   });
 });
 
-test("D-04 when that cannot be recorded either, the claim stays as it was, and nobody is told to delete", async () => {
+test("D-04 when that cannot be recorded either, the claim stays as it was, and no message asks for a delete", async () => {
   const { sim, outcome } = await failedCreate((sim) => {
     sim.hardware.onAttempt = ({ value }) => {
       if (value === "0") sim.disk.readOnly = true;

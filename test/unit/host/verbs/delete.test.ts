@@ -26,7 +26,7 @@ const REFUSED = `${VF1} 0 EBUSY`;
 /** Its claim and its flags are kept, with what is to be done about it. */
 const KEPT = { deleting: true, desired: "stopped", claim: { vf: VF1 }, cleanup: { code: "vgpu_cleanup_pending" } };
 
-/** What a verb has left and said; a write that is tried again and again is told once, and the cause's code goes with the outcome. */
+/** What a verb has left and said; a write that is tried again and again is listed once, and the cause's code goes with the outcome. */
 function refusalOf(sim: Sim, outcome: Outcome) {
   const { code, error } = outcome;
   return { ...seenOf(sim, outcome), writes: distinctWrites(sim), outcome: [code, error?.cause?.code] };
@@ -323,7 +323,7 @@ test("G-01 delete stops the guest, clears the device and leaves nothing", async 
   expect(sim.disk.list("/run/vgpu/vf")).toEqual([]);
 });
 
-test("a delete tells that there was nothing to delete", async () => {
+test("a delete answers that there was nothing to delete", async () => {
   const sim = new Sim();
   expect((await run(sim, "delete", { instance: "nobody" })).value).toEqual({
     deleted: true,

@@ -22,7 +22,7 @@ interface CardSeen {
   readonly functions: { readonly vf: string; readonly status: string; readonly who: string }[];
 }
 
-/** The only card as inspect tells of it, and what that has left and said, with what it says of each function. */
+/** The only card as inspect reports it, and what that has left and said, with what it says of each function. */
 async function inspect(sim: Sim) {
   const outcome = await run(sim, "inspect", {});
   const [card] = (outcome.value as { cards: CardSeen[] }).cards;
@@ -31,7 +31,7 @@ async function inspect(sim: Sim) {
   return { card, seen: { ...seen, says: [seen.says, ...functions].join("\n") } };
 }
 
-test("Q-05 inspect tells of each function why it is not to be had, and counts them", async () => {
+test("Q-05 inspect says of each function why it is not available, and counts them", async () => {
   const sim = new Sim({ vfs: 6 });
   await create(sim, "a");
   foreignTypes(sim, VF2, TYPE);
@@ -68,7 +68,7 @@ test("Q-05 inspect tells of each function why it is not to be had, and counts th
   expect(card?.available[PROFILE]).toBe(1);
 });
 
-test("Q-05 while a record cannot be read, inspect tells what is known, and that nothing is to be had", async () => {
+test("Q-05 while a record cannot be read, inspect reports what is known, and that nothing is available", async () => {
   const sim = new Sim({ vfs: 4 });
   await create(sim, "a");
   await create(sim, "b");
@@ -111,7 +111,7 @@ test.each([
 });
 
 test.each(["present", "attributes"] as const)(
-  "Q-05 a claimed function that has lost its %s is still told of",
+  "Q-05 a claimed function that has lost its %s is still reported",
   async (what) => {
     const sim = new Sim({ vfs: 2 });
     await create(sim, "a");

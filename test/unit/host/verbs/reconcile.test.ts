@@ -91,7 +91,7 @@ test("K-04 a claim older than the grace without a witness is released, and the p
   expect(vmOf(sim, "a")).toEqual([]);
 });
 
-test("K-05 an ambiguous one is left alone and told", async () => {
+test("K-05 an instance whose liveness is ambiguous is left alone and reported", async () => {
   const sim = claimed();
   await pass(sim, GRACE_MS);
   sim.kernel.unreadableUnits.add(unitOf("a"));
@@ -197,7 +197,7 @@ test("K-08 when the grace of a recent claim ends, the next pass releases it", as
   expectScenario(await reconcile(sim), { writes: [`${VF1} 0 ok`], record: { claim: null }, outcome: "" });
 });
 
-test("K-09 a set device without a record: ours is cleared, held or foreign ones are told", async () => {
+test("K-09 a set device without a record: ours is cleared, held or foreign ones are reported", async () => {
   const sim = new Sim({ vfs: 4 });
   makeDirty(sim, VF1);
   makeDirty(sim, VF2, "held");
@@ -232,7 +232,7 @@ test("K-10 a reset that fails is tried once a pass", async () => {
   });
 });
 
-test("a device whose mark was removed is marked again while its VM has it open, and then given back like any other", async () => {
+test("a device whose mark was removed is marked again while its VM has it open, and then released like any other", async () => {
   const sim = new Sim();
   await create(sim, "a");
   const mark = markOf(sim, VF1);
@@ -266,7 +266,7 @@ test("the process of a VM is recorded when the verb that started it was killed",
   expect(before?.vmm?.pid).toBe(vmOf(sim, "a")[0]?.pid);
 });
 
-test("K-12 a retained record loses its claim and stays delete-only, and nobody says that it holds a vGPU", async () => {
+test("K-12 a retained record loses its claim and stays delete-only, and is not reported as holding a vGPU", async () => {
   const sim = claimed({ retained: true, phase: "claimed" });
   const after = { writes: [`${VF1} 0 ok`], record: { claim: null, retained: true } };
   expectScenario(await reconcile(sim), { ...after, outcome: "" });

@@ -139,7 +139,7 @@ test("E-04 (b) when the save before the launch fails, the device is cleared and 
   expect(vmOf(sim, "a")).toEqual([]);
 });
 
-test("E-05 a start with changed settings that does not boot is taken back whole, with QEMU's last words", async () => {
+test("E-05 a start with changed settings that does not boot is rolled back completely, with QEMU's last output", async () => {
   const sim = new Sim();
   const record = putRecord(sim, "a");
   sim.kernel.guests.set("a", { fails: true });
@@ -186,7 +186,7 @@ test("E-06 a start that does not boot and cannot be taken back is an ordinary st
   expect(outcome.error?.details).toMatchObject({ claimKept: true });
 });
 
-test("E-08 a retained record is not started; an update releases it and makes it anew", async () => {
+test("E-08 a retained record is not started; an update releases it and makes it again", async () => {
   const { sim, record } = leftover({ retained: true, phase: "claimed" });
   expectScenario(seenOf(sim, await run(sim, "start", { instance: "a" })), {
     writes: [],

@@ -19,7 +19,7 @@ import { expectScenario } from "../../../support/expect-scenario";
 const TYPED = `${VF1} ${TYPE} ok`;
 const CLEARED = `${VF1} 0 ok`;
 
-/** What a verb has left and said; a write that is tried again and again is told once. */
+/** What a verb has left and said; a write that is repeated is listed once. */
 const seenOnce = (sim: Sim, outcome: Outcome) => ({ ...seenOf(sim, outcome), writes: distinctWrites(sim) });
 
 async function running(guest = {}) {
@@ -139,14 +139,14 @@ async function pushes(sim: Sim, verb: "stop" | "delete" | "create") {
   return { ...seenOf(sim, outcome), outcome: [outcome.code, ...pushed] };
 }
 
-/** A kill is told, since it can wedge the device. */
+/** A kill is reported, since it can wedge the device. */
 const KILLED = /QEMU of a ignored everything and is killed; this can wedge/;
 
 test.each([
   ["stop", { claim: null, vmm: null }],
   ["delete", undefined],
 ] as const)(
-  "F-04 %s forces a guest in order, kills no VMM younger than 30 s, and tells of it",
+  "F-04 %s forces a guest in order, kills no VMM younger than 30 s, and reports the kill",
   async (verb, record) => {
     const sim = await running({ stubborn: true, ignoresPowerdown: true });
     expectScenario(await pushes(sim, verb), {

@@ -6,7 +6,7 @@ import { Sim } from "../../../sim/sim-system";
 import { within } from "../../../sim/verb";
 import { expectScenario, type ScenarioColumns } from "../../../support/expect-scenario";
 
-/** What systemd runs for a VM's unit; answers what it left, its steps and the time that it took. Its outcome is what QEMU was told. */
+/** What systemd runs for a VM's unit; answers what it left, its steps and the time that it took. Its outcome is the commands that QEMU got. */
 async function stopped(sim: Sim, mainPid: number) {
   const [actor, began] = [sim.actor("unit-stop"), sim.scheduler.now()];
   await within(sim, (host) => stopUnit(host, "a", mainPid), actor);
@@ -35,7 +35,7 @@ test("K-18 at shutdown the guest is powered down without a lock, a record or a d
   expect([vmOf(sim, "a"), before?.desired, tookMs < 1_000]).toEqual([[], "running", true]);
 });
 
-test("K-18 a guest that does not listen is waited for no longer than its time, then told to quit", async () => {
+test("K-18 a guest that does not listen is waited for no longer than its time, then QEMU gets a quit", async () => {
   const { sim, pid, before } = await running({ ignoresPowerdown: true });
   const { seen, tookMs } = await stopped(sim, pid);
   expectScenario(seen, { writes: WRITES, record: before, outcome: ["execute system_powerdown", "execute quit"] });

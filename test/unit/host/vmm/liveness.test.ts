@@ -155,7 +155,7 @@ test("L-09 (b) another process in the control group is the VMM, and the only one
   expect([sim.kernel.processes.get(other.pid), sim.kernel.processes.get(process.pid)]).toEqual([undefined, process]);
 });
 
-test("L-11 a bystander that merely names the instance is neither its owner nor in its way", async () => {
+test("L-11 a bystander that merely names the instance is not taken for its VM and does not block it", async () => {
   const sim = new Sim();
   const bystander = sim.kernel.spawn("qemu-system-x86_64 -name guest=a -uuid 1 /run/vgpu/vm/a/qmp.sock");
   await create(sim, "a");
@@ -249,7 +249,7 @@ test("M-02 (b) when a signal is not allowed, nothing is torn down", async () => 
   expect(vmOf(sim, "a")).toHaveLength(1);
 });
 
-test("a killed verb signals nobody any more", async () => {
+test("a killed verb sends no signals any more", async () => {
   const sim = new Sim();
   sim.kernel.guests.set("a", { stubborn: true, ignoresPowerdown: true });
   await create(sim, "a", { shutdownTimeoutMs: 0 });

@@ -132,7 +132,7 @@ async function untilTold(sim: Sim, text: RegExp) {
     if (text.test(seen.says)) return { seconds: Math.round((sim.scheduler.now() - began) / 1000), seen };
     await pass(sim, 1_000);
   }
-  throw new Error("it was never told");
+  throw new Error("it was never reported");
 }
 
 test("N-04 the waits between tries grow, and after five in ten minutes it is left stopped, for good", async () => {

@@ -180,7 +180,7 @@ test("B-09 a create that the driver refuses is tried on the next function, and t
   expect(marksOf(sim)).toEqual([uuidOf(sim, "a")]);
 });
 
-test("C-07 what counts is what is there after a create, not the driver's word", async () => {
+test("C-07 what counts is what is there after a create, not the driver's result", async () => {
   const file = createFile(VF1, TYPE);
   const silent = mdevHost();
   silent.lyingDrivers.set(file, "silent");
@@ -296,7 +296,7 @@ test("K-17 carriers that appear 40 s after boot are waited for, and that counts 
   expect(Object.keys(mdevsOf(sim))).toEqual([uuidOf(sim, "a")]);
 });
 
-test("Q-01 what cannot be looked at is told from the record, the uuid too", async () => {
+test("Q-01 what cannot be read is shown as the record has it, the uuid too", async () => {
   const sim = mdevHost();
   await create(sim, "a");
   sim.kernel.unreadableUnits.add("vgpu-vm-a.service");

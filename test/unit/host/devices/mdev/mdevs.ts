@@ -28,7 +28,7 @@ export const mdevWrites = (sim: Sim): string[] =>
     .filter(({ caller }) => !caller.foreign)
     .map(({ path, vf, result }) => `${path.split("/").at(-1)} ${vf} ${result}`);
 
-/** What a verb has left and said, for the shared assertion; its writes as `mdevWrites` tells them. */
+/** What a verb has left and said, for the shared assertion; its writes as `mdevWrites` lists them. */
 export const mdevSeen = (sim: Sim, outcome: Outcome, id = "a"): ScenarioColumns<string> => ({
   ...seenOf(sim, outcome, id),
   writes: mdevWrites(sim),

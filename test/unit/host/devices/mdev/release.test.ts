@@ -9,7 +9,7 @@ import { CARD, endVm, factsOf, foreignRemove, marksOf, mdevHost, mdevSeen, mdevs
 const MADE = `create ${VF1} ok`;
 const REMOVED = `remove ${VF1} ok`;
 const deleted = async (sim: Sim) => mdevSeen(sim, await run(sim, "delete", { instance: "a" }));
-/** The same write tried again and again is told once. */
+/** A write that is repeated is listed once. */
 const distinct = (seen: ScenarioColumns<string>): ScenarioColumns<string> => ({
   ...seen,
   writes: (seen.writes ?? []).filter((one, index, all) => one !== all[index - 1]),
@@ -234,7 +234,7 @@ describe("release of an mdev", () => {
     expectScenario(await deleted(sim), { writes: [MADE, REMOVED], record: undefined, outcome: "" });
   });
 
-  test("I-01 an mdev that is listed and whose type is not told is not gone", async () => {
+  test("I-01 an mdev that is listed without a type is not gone", async () => {
     const sim = mdevHost();
     await create(sim, "a");
     endVm(sim, "a");

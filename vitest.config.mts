@@ -1,15 +1,20 @@
 import { defineConfig } from "vitest/config";
 
-/** Tests that start whole hosts, engines or virtual machines: two at a time, with time for it. */
-const heavy = [
-  ...["simhost", "device-model", "integration/hosted", "integration/guest", "e2e", "crash", "spin"].map(
-    (folder) => `test/${folder}/**/*.test.ts`,
-  ),
-  "test/**/engine.test.ts",
+/** One module at a time, in seconds: neither root nor the built package is needed. */
+const unit = ["test/unit/**/*.test.ts"];
+/** The host program on a host that is simulated in the test's own process: sweeps of every step, random histories, the device model. */
+const sim = [
+  // The sweep of system calls kills real processes, on a host with a real systemd.
+  "test/crash/!(system-calls).test.ts",
+  "test/random/**/*.test.ts",
+  "test/device-model/**/*.test.ts",
 ];
+/** The provider's side against a real OpenSSH server. */
+const ssh = ["test/integration/ssh/**/*.test.ts", "test/integration/provider/**/*.test.ts"];
 
-/** Tests of the provider's SSH against a real server: not heavy, but not in one process either. */
-const ssh = "test/integration/ssh/**/*.test.ts";
+/** Two at a time, with time for it, after all that is quick. */
+const long = { testTimeout: 240_000, hookTimeout: 180_000, maxWorkers: 2, sequence: { groupOrder: 1 } };
+const quick = { testTimeout: 20_000, hookTimeout: 20_000, sequence: { groupOrder: 0 } };
 
 export default defineConfig({
   test: {
@@ -17,36 +22,17 @@ export default defineConfig({
     passWithNoTests: false,
     teardownTimeout: 30_000,
     projects: [
+      { extends: true, test: { name: "unit", include: unit, ...quick } },
+      { extends: true, test: { name: "ssh", include: ssh, ...quick } },
+      { extends: true, test: { name: "sim", include: sim, ...long } },
       {
         extends: true,
         test: {
-          name: "light",
+          // Everything else, so that no file is left out: whole hosts, engines, virtual machines, the model checker.
+          name: "system",
           include: ["test/**/*.test.ts"],
-          exclude: [...heavy, ssh, "**/node_modules/**"],
-          testTimeout: 20_000,
-          hookTimeout: 20_000,
-          sequence: { groupOrder: 0 },
-        },
-      },
-      {
-        extends: true,
-        test: {
-          name: "ssh",
-          include: [ssh],
-          testTimeout: 20_000,
-          hookTimeout: 20_000,
-          sequence: { groupOrder: 0 },
-        },
-      },
-      {
-        extends: true,
-        test: {
-          name: "heavy",
-          include: heavy,
-          testTimeout: 240_000,
-          hookTimeout: 180_000,
-          maxWorkers: 2,
-          sequence: { groupOrder: 1 },
+          exclude: [...unit, ...ssh, ...sim],
+          ...long,
         },
       },
     ],

@@ -3,7 +3,7 @@ import type { Sample } from "./statistics";
 /** One line of the table. */
 export interface Figure {
   readonly what: string;
-  /** What was aimed at; "" when the figure only tells. */
+  /** What was aimed at; "" when the figure is only reported. */
   readonly target: string;
   readonly measured: string;
   /** undefined when there is no target. */

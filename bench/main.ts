@@ -1,7 +1,7 @@
-import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { cpus, loadavg } from "node:os";
 import { parseArgs } from "node:util";
+import { execaSync } from "execa";
 import { durableFigures } from "./durable";
 import { type Figure, markdown, table } from "./figure";
 import { scaleFigures } from "./scale";
@@ -39,7 +39,7 @@ async function main(): Promise<number> {
     return values.help ? 0 : 2;
   }
   // Children inherit it, so that only what is measured has a part in what is measured.
-  if (values.first) execFileSync("chrt", ["--all-tasks", "--rr", "--pid", "1", String(process.pid)]);
+  if (values.first) execaSync("chrt", ["--all-tasks", "--rr", "--pid", "1", String(process.pid)]);
   const load = [loadavg()[0] ?? 0];
   const figures: Figure[] = [];
   for (const name of chosen) {
@@ -47,7 +47,7 @@ async function main(): Promise<number> {
     figures.push(...((await GROUPS[name]?.(count)) ?? []));
     load.push(loadavg()[0] ?? 0);
   }
-  const about = `${cpus().length} x ${cpus()[0]?.model.trim()}, Linux ${execFileSync("uname", ["-r"], { encoding: "utf8" }).trim()}, Node ${process.version}; load ${Math.min(...load).toFixed(1)} to ${Math.max(...load).toFixed(1)} during the run${values.first ? ", which came before all other work" : ""}. Times are medians (quartiles, least).`;
+  const about = `${cpus().length} x ${cpus()[0]?.model.trim()}, Linux ${execaSync("uname", ["-r"]).stdout}, Node ${process.version}; load ${Math.min(...load).toFixed(1)} to ${Math.max(...load).toFixed(1)} during the run${values.first ? ", which came before all other work" : ""}. Times are medians (quartiles, least).`;
   console.log(`\n${table(figures)}\n\n${about}`);
   if (values.write)
     writeFileSync(

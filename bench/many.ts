@@ -1,7 +1,7 @@
 import { type Entry, hardwareOf, idOf, type Machine, marksOf, recordsOf } from "./plain-tree";
 import { WarmHost } from "./warm-host";
 
-/** Makes what is told on stdin, on the host. */
+/** Makes what stdin asks for, on the host. */
 const MAKE = `
   const fs = require("fs"), path = require("path");
   for (const [kind, name, text] of JSON.parse(fs.readFileSync(0, "utf8"))) {
@@ -14,14 +14,14 @@ const MAKE = `
 const PEAK = `process.on("exit", () => require("fs").writeFileSync("/tmp/peak", String(process.resourceUsage().maxRSS)));`;
 
 /** How one run of a verb went. */
-export interface Run {
+interface Run {
   readonly wallMs: number;
   /** Of the program and all its children. */
   readonly cpuMs: number;
 }
 
 /** What all records and functions are like. */
-export type Situation =
+export type StartState =
   /** Every function is typed and claimed, and a process runs in the unit of each claim. */
   | "running"
   /** Every claim is of an earlier boot, nothing runs and the functions read 0. */
@@ -47,19 +47,19 @@ export class ManyFunctions implements AsyncDisposable {
     return many;
   }
 
-  /** Replaces everything by as many functions and records in that situation. */
-  async fill(count: number, situation: Situation): Promise<void> {
+  /** Replaces everything by as many functions and records in that state. */
+  async fill(count: number, startState: StartState): Promise<void> {
     await this.sh(
       "pkill -x sleep; rm -rf /var/plain/pci/* /var/plain/vfio/* /var/lib/vgpu/instances/* /run/vgpu/vf /run/vgpu/lock; find /sys/fs/cgroup/vgpu.slice -depth -mindepth 1 -type d -exec rmdir {} + 2>/dev/null; mkdir -p /sys/fs/cgroup/vgpu.slice",
     );
-    await this.make(hardwareOf(count, situation === "running"));
-    await this.restore(count, situation);
-    if (situation === "running") await this.populate(count);
+    await this.make(hardwareOf(count, startState === "running"));
+    await this.restore(count, startState);
+    if (startState === "running") await this.populate(count);
   }
 
   /** Puts the records back as they were. */
-  async restore(count: number, situation: Situation): Promise<void> {
-    if (situation === "running")
+  async restore(count: number, startState: StartState): Promise<void> {
+    if (startState === "running")
       return this.make([...recordsOf(count, this.machine, {}), ...marksOf(count, this.machine)]);
     const before = { ...this.machine, bootId: "00000000-0000-4000-8000-000000000000" };
     return this.make(recordsOf(count, before, { desired: "stopped" }));

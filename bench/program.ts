@@ -1,8 +1,9 @@
-import { execFileSync, spawn } from "node:child_process";
+import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { rmSync } from "node:fs";
 import { delimiter, dirname, join } from "node:path";
-import { prepared } from "../test/support/setup-info";
+import { execaSync } from "execa";
+import { setupInfo } from "../test/support/setup-info";
 import { temporaryFolder } from "./temporary";
 
 /** A request that the whole program is loaded for, and that it refuses at once. */
@@ -13,7 +14,7 @@ export class LocalProgram implements Disposable {
   readonly folder = temporaryFolder();
 
   constructor() {
-    execFileSync("tar", ["-xzf", prepared().programTgz, "-C", this.folder]);
+    execaSync("tar", ["-xzf", setupInfo().programTgz, "-C", this.folder]);
   }
 
   /** Starts it with a given Node, lets it refuse a request, and waits for its end. */
@@ -26,7 +27,7 @@ export class LocalProgram implements Disposable {
   }
 }
 
-/** Runs a program with a Node in front of PATH, and waits for its end. */
+/** Runs a program with a Node in front of PATH, and waits for its end. With nothing around the child: its time is measured. */
 export async function ended(command: string, args: readonly string[], node: string, input = ""): Promise<void> {
   const env = { ...process.env, PATH: [dirname(node), process.env.PATH].join(delimiter), NODE_OPTIONS: "" };
   const child = spawn(command, args, { env, stdio: ["pipe", "ignore", "inherit"] });
@@ -39,7 +40,7 @@ export function nodes(): { readonly path: string; readonly version: string }[] {
   const candidates = [process.execPath, "/usr/local/bin/node", "/usr/bin/node"];
   const found = candidates.flatMap((path) => {
     try {
-      return [{ path, version: execFileSync(path, ["--version"], { encoding: "utf8" }).trim() }];
+      return [{ path, version: execaSync(path, ["--version"]).stdout }];
     } catch {
       return [];
     }

@@ -1,5 +1,5 @@
 import { type Figure, ms } from "./figure";
-import { ManyFunctions, type Situation } from "./many";
+import { ManyFunctions, type StartState } from "./many";
 import { type Sample, sampleOf } from "./statistics";
 
 const SIZES = [64, 256, 1024];
@@ -8,15 +8,20 @@ const FLAT = 1.3;
 interface Case {
   readonly what: string;
   readonly verb: "inspect" | "reconcile";
-  readonly situation: Situation;
+  readonly startState: StartState;
   readonly sizes: readonly number[];
 }
 
 const CASES: readonly Case[] = [
-  { what: "inspect", verb: "inspect", situation: "running", sizes: SIZES },
-  { what: "reconcile, all VMs run", verb: "reconcile", situation: "running", sizes: SIZES },
+  { what: "inspect", verb: "inspect", startState: "running", sizes: SIZES },
+  { what: "reconcile, all VMs run", verb: "reconcile", startState: "running", sizes: SIZES },
   // Each is released in full, with locks and a question to systemd: once after a boot.
-  { what: "reconcile, all claims of an earlier boot", verb: "reconcile", situation: "stale", sizes: SIZES.slice(0, 2) },
+  {
+    what: "reconcile, all claims of an earlier boot",
+    verb: "reconcile",
+    startState: "stale",
+    sizes: SIZES.slice(0, 2),
+  },
 ];
 
 interface Seen {
@@ -41,10 +46,10 @@ export async function scaleFigures(count: number): Promise<Figure[]> {
   return figures;
 }
 
-async function look(many: ManyFunctions, { verb, situation }: Case, size: number, count: number): Promise<Seen> {
-  await many.fill(size, situation);
+async function look(many: ManyFunctions, { verb, startState }: Case, size: number, count: number): Promise<Seen> {
+  await many.fill(size, startState);
   const restored = async <T>(work: () => Promise<T>): Promise<T> => {
-    if (situation === "stale") await many.restore(size, situation);
+    if (startState === "stale") await many.restore(size, startState);
     return work();
   };
   await many.run(verb);
@@ -59,7 +64,7 @@ async function look(many: ManyFunctions, { verb, situation }: Case, size: number
   };
 }
 
-function figuresOf({ what, situation, sizes }: Case, empty: Seen, seen: ReadonlyMap<number, Seen>): Figure[] {
+function figuresOf({ what, startState, sizes }: Case, empty: Seen, seen: ReadonlyMap<number, Seen>): Figure[] {
   const each = (of: (at: Seen) => number) => sizes.map((size) => (of(seen.get(size) ?? empty) - of(empty)) / size);
   const cpu = each((at) => at.cpu.median);
   const [small = 0, large = 0] = [cpu.at(0), cpu.at(-1)];
@@ -67,7 +72,7 @@ function figuresOf({ what, situation, sizes }: Case, empty: Seen, seen: Readonly
   const calls = each((at) => at.calls);
   const peak = seen.get(sizes.at(-1) ?? 0)?.peakMiB ?? 0;
   const scans = [...seen.values()].map((at) => at.scans);
-  const looks = situation === "running" ? 0 : 1;
+  const looks = startState === "running" ? 0 : 1;
   const walls = sizes.map((size) => `${size}: ${ms(seen.get(size)?.wall.median ?? 0)}`).join(", ");
   return [
     {

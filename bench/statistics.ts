@@ -20,7 +20,7 @@ export function sampleOf(values: readonly number[]): Sample {
 }
 
 /** What one round does: named pieces of work whose times are compared. */
-export type Contest<Name extends string> = Readonly<Record<Name, () => Promise<number>>>;
+type Contest<Name extends string> = Readonly<Record<Name, () => Promise<number>>>;
 
 /**
  * Plays rounds in which each contender has one turn, in an order that turns with the rounds: what else the machine does then meets

@@ -12,7 +12,7 @@ import type { Target } from "../provider/ssh/target";
 import { uploadProgram } from "../provider/ssh/upload";
 import type { StartOptions } from "../test/simhost/options";
 import { type SimHost, SimHost as Simulated } from "../test/simhost/simhost";
-import { prepared } from "../test/support/setup-info";
+import { setupInfo } from "../test/support/setup-info";
 import { temporaryFolder } from "./temporary";
 
 /** What every VM of the bench is: as little as can be, without a disk. */
@@ -42,7 +42,7 @@ export class WarmHost implements AsyncDisposable {
 
   static async start(options: StartOptions = {}): Promise<WarmHost> {
     const sim = await Simulated.start({ node: process.execPath, observe: false, ...options });
-    const host = new WarmHost(sim, await load(dirname(prepared().programTgz)));
+    const host = new WarmHost(sim, await load(dirname(setupInfo().programTgz)));
     try {
       await host.pool.use(host.target(), (connection) => uploadProgram(connection, host.program));
       await host.ask("install", {});

@@ -41,7 +41,7 @@ fi
 node scripts/left-behind.mjs before "$run"
 whole=no
 if [ $# -eq 0 ]; then
-  if is_root; then whole=yes; else set -- --project light --project ssh; fi
+  if is_root; then whole=yes; else set -- --project unit --project sim --project ssh; fi
 fi
 status=0
 # The runner waits for whatever holds its output open; a test that leaves such a process must not hold up everything.

@@ -10,4 +10,4 @@ use_node
 cd "$root"
 # Tests that need more than this set-up are skipped here; with CI set that would be a failure, and `npm test` runs them.
 unset CI
-exec node_modules/.bin/vitest run --project light "$@"
+exec node_modules/.bin/vitest run --project unit "$@"

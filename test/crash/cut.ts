@@ -6,7 +6,7 @@ import { mended, play, type Then, thens } from "./points";
 import type { Scenario } from "./scenarios";
 
 /** Which calls of a run do nothing, by the kind of call before them and the path. */
-export type Forget = (kind: string) => boolean;
+type Forget = (kind: string) => boolean;
 
 /** The same call in different runs: ids, hashes and addresses are left out. */
 export const kindOf = (before: string, step: string) =>

@@ -22,7 +22,7 @@ test.each([...SCENARIOS, ...MDEV_SCENARIOS])("$name: each step fails once", { ti
   const seen = new Set<string>();
   for (const [point, step] of whole.trace.entries()) {
     const errno = errnoOf(step, point);
-    // Of the looks of a long wait, the first few tell as much as all.
+    // Of the polls of a long wait, the first few show as much as all.
     const times = whole.trace.slice(0, point).filter((one) => one === step).length;
     if (errno === undefined || times > (ALL ? 100 : 2)) continue;
     seen.add(step);

@@ -6,12 +6,12 @@ import { Sim } from "../sim/sim-system";
 import type { Scenario } from "./scenarios";
 
 /** What is done at one step of a run. */
-export type AtStep = (sim: Sim, actor: Actor, step: string, index: number) => void;
+type AtStep = (sim: Sim, actor: Actor, step: string, index: number) => void;
 
 /** How it goes on after a verb was cut short. */
 export type Then = "the same verb again" | "one reconcile";
 
-export interface Run {
+interface Run {
   readonly sim: Sim;
   readonly observer: Observer;
   readonly trace: readonly string[];

@@ -18,7 +18,7 @@ import type { Sim, SimOptions } from "../sim/sim-system";
 
 type Asked = Partial<RequestOf<Verb>> & Record<string, unknown>;
 
-/** One verb in one situation, and what must be true when it has done its work. */
+/** One verb in one starting state, and what must be true when it has done its work. */
 export interface Scenario {
   readonly name: string;
   readonly verb: Verb;

@@ -1,9 +1,9 @@
-import { expect, test } from "vitest";
+import { expect } from "vitest";
 import type { Verb } from "../../provider/protocol/messages";
 import { HostProgram, incarnationOf, spec } from "../integration/hosted/program";
 import { claimedName } from "../sim/devices";
 import { Random } from "../sim/random";
-import { SimHost } from "../simhost/simhost";
+import { test } from "../support/hosts";
 import { requires } from "../support/requirements";
 import { failureOf, type Injection, type Point, pointsOf, runInjected } from "./kill-points";
 
@@ -67,12 +67,11 @@ requires(
   "strace",
   "setup",
 )(`the crash sweep on a real system (${FRAMEWORK}, seed ${SEED})`, () => {
-  test.each(Object.entries(VERBS))(
+  test.for(Object.entries(VERBS))(
     "%s is killed, and fails, at its points: the same verb or a reconcile heals it",
     { timeout: all ? 7_200_000 : 240_000 },
-    async (name, swept) => {
-      await using host = await SimHost.start({ gpus: 1, vfs: 4, framework: FRAMEWORK });
-      const program = await HostProgram.on(host);
+    async ([name, swept], { installedHost }) => {
+      const { host, program } = await installedHost({ gpus: 1, vfs: 4, framework: FRAMEWORK });
       // The timer's passes would heal what this test is to heal; and its grace is over at once.
       await host.exec(["systemctl", "disable", "--now", "vgpu-reconcile.timer", "vgpu-reconcile.service"]);
       await host.exec(["/bin/sh", "-c", "cat > /etc/vgpu/config.json"], {
@@ -105,8 +104,8 @@ requires(
 
   test("install is killed, and fails, at its points: the same verb again ends it, with the store that was answered", {
     timeout: all ? 7_200_000 : 240_000,
-  }, async () => {
-    await using host = await SimHost.start({ gpus: 1, vfs: 4, framework: FRAMEWORK });
+  }, async ({ startHost }) => {
+    const host = await startHost({ gpus: 1, vfs: 4, framework: FRAMEWORK });
     const points = await pointsOf(await HostProgram.unpackedOn(host), "install", {});
     for (const injection of chosenOf("install", points)) {
       const where = `install, ${injection.call} ${injection.nth}, ${injection.with}`;

@@ -9,11 +9,11 @@ export interface Folder {
   list(): string[];
   get(name: string): Node | undefined;
 }
-export interface Link {
+interface Link {
   readonly kind: "link";
   readonly target: string;
 }
-export interface TextFile {
+interface TextFile {
   readonly kind: "file";
   readonly mode: number;
   /** PCI device that it concerns, for the log. */
@@ -22,7 +22,7 @@ export interface TextFile {
   write?(text: string, caller: Caller): Promise<void>;
 }
 /** A VFIO node. */
-export interface DeviceNode {
+interface DeviceNode {
   readonly kind: "device";
   readonly vf: VfioDevice;
   readonly node: NodeKind;

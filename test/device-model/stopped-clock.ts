@@ -1,6 +1,6 @@
 import type { Clock } from "./clock";
 
-/** A clock that stands still until it is told to go on. */
+/** A clock that stands still until it is advanced. */
 export class StoppedClock implements Clock {
   private time = 0;
   private order = 0;

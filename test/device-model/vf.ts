@@ -18,7 +18,7 @@ export interface Handle {
  * The vendor's process behind an open device. After the last close it lingers for a while, and until it is gone the type
  * cannot be cleared and the device not be opened.
  */
-export type Plugin = "none" | "running" | "lingering";
+type Plugin = "none" | "running" | "lingering";
 
 /** What a VMM can open: a virtual function with a type, or an mdev. What the driver does with it is in `driver.ts`. */
 export class VfioDevice {

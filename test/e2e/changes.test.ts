@@ -1,10 +1,26 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { SimHost } from "../simhost/simhost";
+import { expect } from "vitest";
+import { test as base } from "../support/projects";
 import { requires } from "../support/requirements";
 import { type Asked, programFor } from "./program";
-import { Project } from "./project";
 
 const VF = "0000:01:00.4";
+
+const test = base
+  /** Previews and applies a program; answers what the preview said and what is in state afterwards. */
+  .extend("change", ({ host, project }) => async (asked: Asked) => {
+    project.write(programFor(host, asked));
+    const preview = await project.preview();
+    const up = await project.up();
+    expect([up.code, preview.code], up.text).toEqual([0, 0]);
+    const [instance] = await project.instances();
+    return { preview: preview.text, outputs: instance?.outputs ?? {} };
+  })
+  .extend("pid", ({ host }) => async () => {
+    return (await host.exec(["systemctl", "show", "-P", "MainPID", "vgpu-vm-vm-1"])).stdout.trim();
+  })
+  .extend("record", ({ host }) => async () => {
+    return JSON.parse(await host.readFile("/var/lib/vgpu/instances/vm-1/record.json"));
+  });
 
 requires(
   "root",
@@ -12,31 +28,12 @@ requires(
   "qemu",
   "setup",
 )("changes of one instance, through the real engine", () => {
-  let host: SimHost;
-  let project: Project;
-  beforeAll(async () => {
-    host = await SimHost.start();
-    project = await new Project({ program: programFor(host) }).init();
-  });
-  afterAll(async () => {
-    await project?.[Symbol.asyncDispose]();
-    await host?.stop();
-  });
-
-  const write = (asked: Asked) => project.write(programFor(host, asked));
-  /** Previews and applies a program; answers what the preview said and what is in state afterwards. */
-  const change = async (asked: Asked) => {
-    write(asked);
-    const preview = await project.preview();
-    const up = await project.up();
-    expect([up.code, preview.code], up.text).toEqual([0, 0]);
-    const [instance] = await project.instances();
-    return { preview: preview.text, outputs: instance?.outputs ?? {} };
-  };
-  const pid = async () => (await host.exec(["systemctl", "show", "-P", "MainPID", "vgpu-vm-vm-1"])).stdout.trim();
-  const record = async () => JSON.parse(await host.readFile("/var/lib/vgpu/instances/vm-1/record.json"));
-
-  test("R-21 a VM is stopped and its vGPU released, started again, and restarted with another profile and memory", async () => {
+  test("R-21 a VM is stopped and its vGPU released, started again, and restarted with another profile and memory", async ({
+    host,
+    change,
+    pid,
+    record,
+  }) => {
     const first = await change({});
     expect(first.outputs).toMatchObject({ state: "running", vfAddress: VF, typeId: 1152 });
 
@@ -60,12 +57,16 @@ requires(
     const after = await pid();
     expect(after).not.toBe(before);
 
-    const calmer = await change({ args: { profile: "NVIDIA L40S-4Q", memory: "320MiB", shutdownTimeout: "2s" } });
-    expect([calmer.preview, await pid()]).toEqual([expect.stringContaining("1 to update"), after]);
+    const shorter = await change({ args: { profile: "NVIDIA L40S-4Q", memory: "320MiB", shutdownTimeout: "2s" } });
+    expect([shorter.preview, await pid()]).toEqual([expect.stringContaining("1 to update"), after]);
     expect((await record()).spec.shutdownTimeoutMs).toBe(2000);
   });
 
-  test("R-23 protect, ignoreChanges and retainOnDelete do what users of Pulumi expect", async () => {
+  test("R-23 protect, ignoreChanges and retainOnDelete do what users of Pulumi expect", async ({
+    project,
+    change,
+    pid,
+  }) => {
     const args = { profile: "NVIDIA L40S-4Q", memory: "320MiB", shutdownTimeout: "2s" };
     const running = await pid();
     await change({ args, opts: { protect: true } });
@@ -84,11 +85,15 @@ requires(
     expect([await project.instances(), await pid()]).toEqual([[], running]);
   });
 
-  test("R-20 with adopt an instance that no stack knows is taken over as it runs, and is this stack's from then on", async () => {
+  test("R-20 with adopt an instance that no stack knows is taken over as it runs, and is this stack's from then on", async ({
+    host,
+    newProject,
+    pid,
+    record,
+  }) => {
     const running = await pid();
     const args = { profile: "NVIDIA L40S-4Q", memory: "320MiB", shutdownTimeout: "2s" };
-    const other = await new Project({ program: programFor(host, { args }), stack: "other" }).init();
-    await using _ = other;
+    const other = await newProject(programFor(host, { args }), { stack: "other" });
     const plain = await other.up();
     expect([plain.code === 0, plain.text]).toEqual([false, expect.stringContaining("owned_by_other")]);
     other.write(programFor(host, { args: { ...args, adopt: true } }));

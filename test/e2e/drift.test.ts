@@ -1,34 +1,33 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { SimHost } from "../simhost/simhost";
+import { expect } from "vitest";
+import { test as base } from "../support/projects";
 import { requires } from "../support/requirements";
-import { programFor } from "./program";
-import { Project } from "./project";
 
-const VM = { args: { restartPolicy: "Never" } };
+const test = base
+  .extend("outputs", ({ project }) => async () => {
+    return (await project.instances())[0]?.outputs;
+  })
+  .extend("qemus", ({ host }) => async () => {
+    return (await host.processes()).filter(({ command }) => command.includes("-uuid"));
+  });
+test.override("instance", { scope: "file" }, { args: { restartPolicy: "Never" } });
 
 requires(
   "root",
   "fuse",
   "qemu",
   "setup",
-)("what happens behind our back, through the real engine", () => {
-  let host: SimHost;
-  let project: Project;
-  beforeAll(async () => {
-    host = await SimHost.start();
-    project = await new Project({ program: programFor(host, VM) }).init();
+)("changes outside of Pulumi, through the real engine", () => {
+  test.beforeAll(async ({ project }) => {
     const up = await project.up();
     if (up.code !== 0) throw new Error(up.text);
   });
-  afterAll(async () => {
-    await project?.[Symbol.asyncDispose]();
-    await host?.stop();
-  });
 
-  const outputs = async () => (await project.instances())[0]?.outputs;
-  const qemus = async () => (await host.processes()).filter(({ command }) => command.includes("-uuid"));
-
-  test("R-13 the VM is killed: refresh says stopped, the next up starts it again", async () => {
+  test("R-13 the VM is killed: refresh says stopped, the next up starts it again", async ({
+    host,
+    project,
+    outputs,
+    qemus,
+  }) => {
     await host.exec(["systemctl", "kill", "--signal=SIGKILL", "vgpu-vm-vm-1"]);
     await expect.poll(qemus).toEqual([]);
     const seen = await project.refresh();
@@ -41,7 +40,12 @@ requires(
     expect(await qemus()).toHaveLength(1);
   });
 
-  test("R-13 the host reboots: what is desired runs again, and refresh tells of the new boot", async () => {
+  test("R-13 the host reboots: what is desired runs again, and refresh shows the new boot", async ({
+    host,
+    project,
+    outputs,
+    qemus,
+  }) => {
     const before = await outputs();
     await host.reboot();
     await expect.poll(qemus, { timeout: 30_000 }).toHaveLength(1);
@@ -60,7 +64,11 @@ requires(
     expect((await project.up()).text).toContain("2 unchanged");
   });
 
-  test("R-13 the host reboots and its reconcile has not run yet: refresh says stopped, up starts it", async () => {
+  test("R-13 the host reboots and its reconcile has not run yet: refresh says stopped, up starts it", async ({
+    host,
+    project,
+    outputs,
+  }) => {
     await host.exec(["systemctl", "disable", "vgpu-reconcile.service", "vgpu-reconcile.timer"]);
     await host.powerCut();
     expect((await project.refresh()).code).toBe(0);
@@ -69,7 +77,12 @@ requires(
     expect(await outputs()).toMatchObject({ state: "running", typeId: 1152 });
   });
 
-  test("R-13 the device is cleared behind a dead VM: refresh says so, up takes one again", async () => {
+  test("R-13 the device is cleared behind a dead VM: refresh says so, up takes one again", async ({
+    host,
+    project,
+    outputs,
+    qemus,
+  }) => {
     const vf = (await outputs())?.vfAddress as string;
     await host.exec(["systemctl", "kill", "--signal=SIGKILL", "vgpu-vm-vm-1"]);
     await expect.poll(qemus).toEqual([]);
@@ -80,7 +93,12 @@ requires(
     expect(await outputs()).toMatchObject({ state: "running", typeId: 1152 });
   });
 
-  test("R-13 the record is removed while the VM runs: refresh says lost and keeps the resource, up makes it anew", async () => {
+  test("R-13 the record is removed while the VM runs: refresh says lost and keeps the resource, up makes it again", async ({
+    host,
+    project,
+    outputs,
+    qemus,
+  }) => {
     await host.exec(["rm", "-r", "/var/lib/vgpu/instances/vm-1"]);
     expect((await project.refresh()).code).toBe(0);
     expect(await outputs()).toMatchObject({ state: "lost", cleanupPending: true });
@@ -92,7 +110,12 @@ requires(
     expect(Object.values((await host.inventory()).types).filter((type) => type !== 0)).toHaveLength(1);
   });
 
-  test("R-13 everything of it is gone: only then refresh drops the resource", async () => {
+  test("R-13 everything of it is gone: only then refresh drops the resource", async ({
+    host,
+    project,
+    outputs,
+    qemus,
+  }) => {
     const vf = (await outputs())?.vfAddress as string;
     await host.exec(["systemctl", "kill", "--signal=SIGKILL", "vgpu-vm-vm-1"]);
     await expect.poll(qemus).toEqual([]);

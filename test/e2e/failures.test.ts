@@ -1,8 +1,7 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { SimHost } from "../simhost/simhost";
+import { expect } from "vitest";
+import { test } from "../support/projects";
 import { requires } from "../support/requirements";
 import { programFor } from "./program";
-import { Project } from "./project";
 
 requires(
   "root",
@@ -10,16 +9,8 @@ requires(
   "qemu",
   "setup",
 )("failures, through the real engine", () => {
-  let host: SimHost;
-  beforeAll(async () => {
-    host = await SimHost.start();
-  });
-  afterAll(() => host?.stop());
-
-  test("R-05 a create that claimed nothing leaves nothing, in state and on the host", async () => {
-    await using project = await new Project({
-      program: programFor(host, { args: { profile: "NVIDIA H200X-141C" } }),
-    }).init();
+  test("R-05 a create that claimed nothing leaves nothing, in state and on the host", async ({ host, newProject }) => {
+    const project = await newProject(programFor(host, { args: { profile: "NVIDIA H200X-141C" } }));
     const up = await project.up();
     expect(up.code).not.toBe(0);
     expect(up.text).toContain("unknown_profile");
@@ -31,7 +22,7 @@ requires(
     expect(units.filter((unit) => unit.includes("vgpu-vm"))).toEqual([]);
   });
 
-  test("R-09 a preview names every bad input by its path, and connects to nobody", async () => {
+  test("R-09 a preview names every bad input by its path, and opens no connection", async ({ host, newProject }) => {
     const args = {
       host: "bad\nhost",
       name: "Not_A_Name",
@@ -46,9 +37,7 @@ requires(
       adopt: 1,
       vcpu: 4,
     };
-    await using project = await new Project({
-      program: programFor(host, { args, connection: { port: 123456, hostkey: "x" } }),
-    }).init();
+    const project = await newProject(programFor(host, { args, connection: { port: 123456, hostkey: "x" } }));
     const before = (await host.status()).connections;
     const preview = await project.preview();
     expect(preview.code).not.toBe(0);
@@ -72,9 +61,12 @@ requires(
     expect((await host.status()).connections).toEqual(before);
   });
 
-  test("S-02 another host key than the pinned one fails at once, shows what was offered, and changes nothing", async () => {
+  test("S-02 another host key than the pinned one fails at once, shows what was offered, and changes nothing", async ({
+    host,
+    newProject,
+  }) => {
     const wrong = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
-    await using project = await new Project({ program: programFor(host, { connection: { hostKey: wrong } }) }).init();
+    const project = await newProject(programFor(host, { connection: { hostKey: wrong } }));
     const up = await project.up();
     expect(up.code).not.toBe(0);
     expect(up.text).toContain("host_key_mismatch");
@@ -83,8 +75,11 @@ requires(
     expect(await host.writes()).toEqual([]);
   });
 
-  test("S-04 the connection dies in the middle of a create; the next up finds the work and finishes it", async () => {
-    await using project = await new Project({ program: programFor(host, { name: "cut" }) }).init();
+  test("S-04 the connection dies in the middle of a create; the next up finds the work and finishes it", async ({
+    host,
+    newProject,
+  }) => {
+    const project = await newProject(programFor(host, { name: "cut" }));
     const fault = await host.fault({
       on: "write",
       path: "/sys/bus/pci/devices/*/nvidia/current_vgpu_type",

@@ -1,9 +1,18 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { SimHost } from "../simhost/simhost";
+import { expect } from "vitest";
+import { test as base } from "../support/projects";
 import { requires } from "../support/requirements";
-import { prepared } from "../support/setup-info";
-import { programFor } from "./program";
-import { Project } from "./project";
+import { setupInfo } from "../support/setup-info";
+
+const test = base
+  .extend("console", ({ host }) => async () => {
+    return (await host.exec(["journalctl", "-u", "vgpu-vm-vm-1", "-o", "cat", "--no-pager"])).stdout;
+  })
+  .extend("files", ({ host }) => async () => {
+    return Object.keys((await host.inventory()).files);
+  });
+test.override("instance", { scope: "file" }, () => ({
+  args: { image: { file: setupInfo().guestImage }, shutdownTimeout: "30s" },
+}));
 
 requires(
   "root",
@@ -11,22 +20,11 @@ requires(
   "qemu",
   "setup",
 )("a guest that boots from a disk of the operator's, through the real engine", () => {
-  let host: SimHost;
-  let project: Project;
-  beforeAll(async () => {
-    host = await SimHost.start();
-    const args = { image: { file: prepared().guestImage }, shutdownTimeout: "30s" };
-    project = await new Project({ program: programFor(host, { args }) }).init();
-  });
-  afterAll(async () => {
-    await project?.[Symbol.asyncDispose]();
-    await host?.stop();
-  });
-
-  const console = async () => (await host.exec(["journalctl", "-u", "vgpu-vm-vm-1", "-o", "cat", "--no-pager"])).stdout;
-  const files = async () => Object.keys((await host.inventory()).files);
-
-  test("the image is uploaded once, the guest boots from an overlay of it and sees a device in the vGPU's place", async () => {
+  test("the image is uploaded once, the guest boots from an overlay of it and sees a device in the vGPU's place", async ({
+    project,
+    console,
+    files,
+  }) => {
     const up = await project.up();
     expect(up.code, up.text).toBe(0);
     await expect.poll(console, { timeout: 120_000, interval: 500 }).toContain("vgpu-guest: ready");
@@ -37,7 +35,12 @@ requires(
     expect((await project.up()).text).toContain("2 unchanged");
   });
 
-  test("destroy powers the guest down in order and leaves neither disk nor image", async () => {
+  test("destroy powers the guest down in order and leaves neither disk nor image", async ({
+    host,
+    project,
+    console,
+    files,
+  }) => {
     const destroy = await project.destroy();
     expect(destroy.code, destroy.text).toBe(0);
     expect(await console()).toMatch(/vgpu-guest: power button|Power down/i);

@@ -1,33 +1,16 @@
 import { readFileSync } from "node:fs";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { SimHost } from "../simhost/simhost";
+import { expect } from "vitest";
+import { test as base } from "../support/projects";
 import { requires } from "../support/requirements";
 import { descendants } from "./processes";
 import { programFor } from "./program";
-import { Project } from "./project";
 
 const VF = "0000:01:00.4";
 const TYPE_FILE = `/sys/bus/pci/devices/${VF}/nvidia/current_vgpu_type`;
 
-requires(
-  "root",
-  "fuse",
-  "qemu",
-  "setup",
-)("the CLI is interrupted, through the real engine", () => {
-  let host: SimHost;
-  let project: Project;
-  beforeAll(async () => {
-    host = await SimHost.start({ gpus: 1, vfs: 4 });
-    project = await new Project({ program: programFor(host) }).init();
-  });
-  afterAll(async () => {
-    await project?.[Symbol.asyncDispose]();
-    await host?.stop();
-  });
-
+const test = base
   /** Interrupts a command so often while a value is being written to the device, lets the write go on, and waits for its end. */
-  const interrupt = async (times: number, value: string, ...args: string[]) => {
+  .extend("interrupt", ({ host, project }) => async (times: number, value: string, ...args: string[]) => {
     const before = (await host.writes()).length;
     const fault = await host.fault({ on: "write", path: TYPE_FILE, value, hang: true });
     const running = await project.start(...args, "--yes", "--skip-preview");
@@ -38,7 +21,7 @@ requires(
     await expect.poll(async () => (await host.writes()).length, { timeout: 60_000 }).toBe(before + 1);
     running.kill("SIGINT");
     if (times > 1) {
-      // The CLI takes a second one for a second wish only once it has told of the first.
+      // The CLI takes a second one for a second wish only once it has reported the first.
       await expect.poll(() => said, { timeout: 30_000 }).toContain("press ^C again");
       running.kill("SIGINT");
     }
@@ -46,10 +29,24 @@ requires(
     const end = await running.end;
     await project.pulumi("cancel", "--yes");
     return end;
-  };
-  test("R-30 only the CLI is killed: its provider ends what it does, then rests, and the same command again finishes it", async () => {
+  })
+  .extend("qemus", ({ host }) => async () => {
+    return (await host.processes()).filter(({ command }) => command.includes("guest=vm-1"));
+  });
+test.override("hostOptions", { scope: "file" }, { gpus: 1, vfs: 4 });
+
+requires(
+  "root",
+  "fuse",
+  "qemu",
+  "setup",
+)("the CLI is interrupted, through the real engine", () => {
+  test("R-30 only the CLI is killed: its provider ends what it does, then is idle, and the same command again finishes it", async ({
+    host,
+    newProject,
+  }) => {
     const names = ["vm-1", "vm-2", "vm-3"];
-    await using three = await new Project({ program: programFor(host, ...names.map((name) => ({ name }))) }).init();
+    const three = await newProject(programFor(host, ...names.map((name) => ({ name }))));
     expect((await three.up()).code).toBe(0);
     const before = (await host.writes()).length;
     const typeFiles = "/sys/bus/pci/devices/*/nvidia/current_vgpu_type";
@@ -65,7 +62,7 @@ requires(
       await expect
         .poll(() => Promise.all(names.map(pending)), { timeout: 60_000 })
         .toEqual(names.map(() => "vgpu_cleanup_pending"));
-      // Its errors, which nobody reads any more, must not be told for ever.
+      // Its errors, which nobody reads any more, must not be printed for ever.
       let written = -1;
       const rests = () => {
         const last = written;
@@ -83,26 +80,27 @@ requires(
     expect(new Set(Object.values((await host.inventory()).types))).toEqual(new Set([0]));
   });
 
-  const qemus = async () => (await host.processes()).filter(({ command }) => command.includes("guest=vm-1"));
+  test.for([1, 2])(
+    "R-22 Ctrl-C, %d times: the same command again leaves one instance, or none",
+    async (times, { host, project, interrupt, qemus }) => {
+      await interrupt(times, "1152", "up");
+      const up = await project.up();
+      expect(up.code, up.text).toBe(0);
+      expect([(await project.instances())[0]?.outputs, await qemus()]).toMatchObject([
+        { state: "running", vfAddress: VF },
+        [expect.anything()],
+      ]);
+      expect((await host.inventory()).types).toMatchObject({ [VF]: 1152 });
 
-  test.each([1, 2])("R-22 Ctrl-C, %d times: the same command again leaves one instance, or none", async (times) => {
-    await interrupt(times, "1152", "up");
-    const up = await project.up();
-    expect(up.code, up.text).toBe(0);
-    expect([(await project.instances())[0]?.outputs, await qemus()]).toMatchObject([
-      { state: "running", vfAddress: VF },
-      [expect.anything()],
-    ]);
-    expect((await host.inventory()).types).toMatchObject({ [VF]: 1152 });
-
-    await interrupt(times, "0", "destroy");
-    const destroy = await project.destroy();
-    expect(destroy.code, destroy.text).toBe(0);
-    expect([await project.instances(), await qemus()]).toEqual([[], []]);
-    const { types, marks } = await host.inventory();
-    expect([new Set(Object.values(types)), marks]).toEqual([new Set([0]), {}]);
-    await host.assertSafe();
-  });
+      await interrupt(times, "0", "destroy");
+      const destroy = await project.destroy();
+      expect(destroy.code, destroy.text).toBe(0);
+      expect([await project.instances(), await qemus()]).toEqual([[], []]);
+      const { types, marks } = await host.inventory();
+      expect([new Set(Object.values(types)), marks]).toEqual([new Set([0]), {}]);
+      await host.assertSafe();
+    },
+  );
 });
 
 /** System calls of a process that have written anything so far; 0 when it has gone. */

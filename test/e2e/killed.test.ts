@@ -1,12 +1,27 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { SimHost } from "../simhost/simhost";
+import { expect } from "vitest";
+import type { SimHost } from "../simhost/simhost";
+import { test as base } from "../support/projects";
 import { requires } from "../support/requirements";
 import { descendants } from "./processes";
 import { programFor } from "./program";
-import { Project } from "./project";
+import type { Project } from "./project";
 
 const RECORD = "/var/lib/vgpu/instances/vm-1/record.json";
+
+const test = base
+  .extend("killAfter", ({ host }) => (project: Project, stages: number, ...args: string[]) => {
+    return killAfter(host, project, stages, ...args);
+  })
+  .extend("qemus", ({ host }) => async () => {
+    return (await host.processes()).filter(
+      ({ command }) => command.includes("-uuid") && command.includes("guest=vm-1"),
+    );
+  })
+  .extend("typed", ({ host }) => async () => {
+    return Object.values((await host.inventory()).types).filter((type) => type !== 0);
+  });
+test.override("hostOptions", { scope: "file" }, { gpus: 1, vfs: 2 });
 
 requires(
   "root",
@@ -15,9 +30,7 @@ requires(
   "strace",
   "setup",
 )("the CLI and its plugins are killed, through the real engine", () => {
-  let host: SimHost;
-  beforeAll(async () => {
-    host = await SimHost.start({ gpus: 1, vfs: 2 });
+  test.beforeAll(async ({ host }) => {
     // The host program's own runtime comes first: here one that waits a little at each durable step, so that kills fall between them.
     const slow =
       '#!/bin/sh\nexec strace -f -qq -o /dev/null -e trace=fsync -e inject=fsync:delay_exit=120000 /usr/bin/env node "$@"\n';
@@ -30,73 +43,11 @@ requires(
       { input: slow },
     );
   });
-  afterAll(() => host?.stop());
-
-  let writesBefore = 0;
-
-  /** What the host has written and recorded, as one word a stage; it is looked at from outside. */
-  async function stage(): Promise<string> {
-    const path = await host.path(RECORD);
-    if (!existsSync(path)) return "no record";
-    const text = readFileSync(path, "utf8");
-    const record = (text ? JSON.parse(text) : {}) as {
-      phase?: string;
-      claim?: object;
-      vmm?: { pid: number };
-      deleting?: boolean;
-      requester?: { confirmed: boolean };
-    };
-    const writes = (await host.writes()).length - writesBefore;
-    const marks = readdirSync(await host.path("/run/vgpu/vf")).filter((name) => !name.endsWith(".part")).length;
-    return [
-      record.phase,
-      record.claim ? "claim" : "",
-      record.vmm ? `vmm ${record.vmm.pid > 0 ? "known" : "named"}` : "",
-      record.deleting ? "deleting" : "",
-      record.requester?.confirmed ? "confirmed" : "",
-      marks > 0 ? "marked" : "",
-      `${writes} writes`,
-    ].join(" ");
-  }
-
-  /** Runs a command of the CLI and kills it with all its children when the host has come through so many stages. */
-  async function killAfter(project: Project, stages: number, ...args: string[]): Promise<string[]> {
-    writesBefore = (await host.writes()).length;
-    const running = await project.start(...args);
-    const seen: string[] = [await stage().catch(() => "no record")];
-    let over = false;
-    void running.end.then(() => {
-      over = true;
-    });
-    while (seen.length <= stages && !over) {
-      const now = await stage().catch(() => seen.at(-1) as string);
-      if (now !== seen.at(-1)) seen.push(now);
-    }
-    const endedFirst = over;
-    for (const pid of [...descendants(running.pid), running.pid]) {
-      try {
-        process.kill(pid, "SIGKILL");
-      } catch {
-        // It has ended by itself.
-      }
-    }
-    await running.end;
-    return endedFirst ? [] : seen;
-  }
-
-  async function heal(project: Project, ...args: string[]): Promise<{ code: number; text: string }> {
-    await project.pulumi("cancel", "--yes");
-    return project.pulumi(...args);
-  }
-
-  const qemus = async () =>
-    (await host.processes()).filter(({ command }) => command.includes("-uuid") && command.includes("guest=vm-1"));
-  const typed = async () => Object.values((await host.inventory()).types).filter((type) => type !== 0);
 
   test("R-07 R-08 at every stage of a create and of a delete: the same command again leaves one instance, or none", {
     timeout: 1_200_000,
-  }, async () => {
-    await using project = await new Project({ program: programFor(host) }).init();
+  }, async ({ host, newProject, qemus, killAfter, typed }) => {
+    const project = await newProject(programFor(host));
     const histogram: Record<string, number> = {};
     const count = (verb: string, seen: readonly string[]) => {
       const key = `${verb}: ${seen.at(-1)?.replace(/ +/g, " ")}`;
@@ -130,3 +81,59 @@ requires(
     expect(Object.keys(histogram).filter((key) => key.startsWith("delete")).length).toBeGreaterThan(2);
   });
 });
+
+/** What the host has written and recorded, as one word a stage; it is looked at from outside. */
+async function stageOf(host: SimHost, writesBefore: number): Promise<string> {
+  const path = await host.path(RECORD);
+  if (!existsSync(path)) return "no record";
+  const text = readFileSync(path, "utf8");
+  const record = (text ? JSON.parse(text) : {}) as {
+    phase?: string;
+    claim?: object;
+    vmm?: { pid: number };
+    deleting?: boolean;
+    requester?: { confirmed: boolean };
+  };
+  const writes = (await host.writes()).length - writesBefore;
+  const marks = readdirSync(await host.path("/run/vgpu/vf")).filter((name) => !name.endsWith(".part")).length;
+  return [
+    record.phase,
+    record.claim ? "claim" : "",
+    record.vmm ? `vmm ${record.vmm.pid > 0 ? "known" : "named"}` : "",
+    record.deleting ? "deleting" : "",
+    record.requester?.confirmed ? "confirmed" : "",
+    marks > 0 ? "marked" : "",
+    `${writes} writes`,
+  ].join(" ");
+}
+
+/** Runs a command of the CLI and kills it with all its children when the host has come through so many stages. */
+async function killAfter(host: SimHost, project: Project, stages: number, ...args: string[]): Promise<string[]> {
+  const writesBefore = (await host.writes()).length;
+  const stage = () => stageOf(host, writesBefore);
+  const running = await project.start(...args);
+  const seen: string[] = [await stage().catch(() => "no record")];
+  let over = false;
+  void running.end.then(() => {
+    over = true;
+  });
+  while (seen.length <= stages && !over) {
+    const now = await stage().catch(() => seen.at(-1) as string);
+    if (now !== seen.at(-1)) seen.push(now);
+  }
+  const endedFirst = over;
+  for (const pid of [...descendants(running.pid), running.pid]) {
+    try {
+      process.kill(pid, "SIGKILL");
+    } catch {
+      // It has ended by itself.
+    }
+  }
+  await running.end;
+  return endedFirst ? [] : seen;
+}
+
+async function heal(project: Project, ...args: string[]): Promise<{ code: number; text: string }> {
+  await project.pulumi("cancel", "--yes");
+  return project.pulumi(...args);
+}

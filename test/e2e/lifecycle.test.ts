@@ -1,11 +1,17 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { SimHost } from "../simhost/simhost";
+import { expect } from "vitest";
+import { test as base } from "../support/projects";
 import { requires } from "../support/requirements";
-import { programFor } from "./program";
-import { Project } from "./project";
 
 const VF = "0000:01:00.4";
 const TYPE_FILE = `/sys/bus/pci/devices/${VF}/nvidia/current_vgpu_type`;
+
+const test = base
+  .extend("typeNow", ({ host }) => async () => {
+    return (await host.exec(["cat", TYPE_FILE])).stdout.trim();
+  })
+  .extend("qemus", ({ host }) => async () => {
+    return (await host.processes()).filter(({ command }) => command.includes("-uuid"));
+  });
 
 requires(
   "root",
@@ -13,21 +19,12 @@ requires(
   "qemu",
   "setup",
 )("the lifecycle of one instance, through the real engine", () => {
-  let host: SimHost;
-  let project: Project;
-  beforeAll(async () => {
-    host = await SimHost.start();
-    project = await new Project({ program: programFor(host) }).init();
-  });
-  afterAll(async () => {
-    await project?.[Symbol.asyncDispose]();
-    await host?.stop();
-  });
-
-  const typeNow = async () => (await host.exec(["cat", TYPE_FILE])).stdout.trim();
-  const qemus = async () => (await host.processes()).filter(({ command }) => command.includes("-uuid"));
-
-  test("R-01 up makes a running instance, and a second up changes nothing", async () => {
+  test("R-01 up makes a running instance, and a second up changes nothing", async ({
+    host,
+    project,
+    qemus,
+    typeNow,
+  }) => {
     const up = await project.up();
     expect(up.text).toContain("1 created");
     expect(up.code).toBe(0);
@@ -56,7 +53,11 @@ requires(
     expect((await host.writes()).map(({ value }) => value)).toEqual(["1152"]);
   });
 
-  test("R-03 a destroy whose release fails keeps the resource, the claim and the mark", async () => {
+  test("R-03 a destroy whose release fails keeps the resource, the claim and the mark", async ({
+    host,
+    project,
+    typeNow,
+  }) => {
     const fault = await host.fault({ on: "write", path: TYPE_FILE, value: "0", errno: "EBUSY" });
     const destroy = await project.destroy();
     expect(destroy.code).not.toBe(0);
@@ -82,14 +83,14 @@ requires(
     await host.heal(fault);
   });
 
-  test("R-04 once the device is free, destroy succeeds", async () => {
+  test("R-04 once the device is free, destroy succeeds", async ({ project }) => {
     const destroy = await project.destroy();
     expect(destroy.text).toContain("1 deleted");
     expect(destroy.code).toBe(0);
     expect(await project.instances()).toEqual([]);
   });
 
-  test("R-02 after a destroy nothing of the instance is left", async () => {
+  test("R-02 after a destroy nothing of the instance is left", async ({ host, qemus, typeNow }) => {
     expect(await typeNow()).toBe("0");
     expect(await qemus()).toEqual([]);
     const { files, units, marks } = await host.inventory();

@@ -1,8 +1,7 @@
-import { expect, test } from "vitest";
-import { SimHost } from "../simhost/simhost";
+import { expect } from "vitest";
+import { test } from "../support/projects";
 import { requires } from "../support/requirements";
 import { programFor } from "./program";
-import { Project } from "./project";
 
 requires(
   "root",
@@ -10,9 +9,12 @@ requires(
   "qemu",
   "setup",
 )("an mdev host, through the real engine", () => {
-  test("R-01 R-13 R-04 R-02 up, a vanished mdev, a destroy that fails, and one that does not", async () => {
-    await using host = await SimHost.start({ framework: "mdev" });
-    await using project = await new Project({ program: programFor(host) }).init();
+  test("R-01 R-13 R-04 R-02 up, a vanished mdev, a destroy that fails, and one that does not", async ({
+    startHost,
+    newProject,
+  }) => {
+    const host = await startHost({ framework: "mdev" });
+    const project = await newProject(programFor(host));
     const mdevs = async () => Object.keys((await host.inventory()).mdevs);
 
     const up = await project.up();

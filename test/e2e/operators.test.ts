@@ -1,8 +1,7 @@
-import { expect, test } from "vitest";
-import { SimHost } from "../simhost/simhost";
+import { expect } from "vitest";
+import { test } from "../support/projects";
 import { requires } from "../support/requirements";
 import { type Asked, programFor } from "./program";
-import { Project } from "./project";
 
 const EACH = 8;
 const DEVICES = 8;
@@ -13,18 +12,18 @@ requires(
   "qemu",
   "setup",
 )("two operators at once, through the real engine", () => {
-  test("R-18 C-04 16 creates of two operators on 8 free devices: 8 get one each, 8 are told that there is none", {
+  test("R-18 C-04 16 creates of two operators on 8 free devices: 8 get one each, 8 learn that there is none", {
     timeout: 480_000,
-  }, async () => {
-    await using host = await SimHost.start({ gpus: 1, vfs: DEVICES });
+  }, async ({ startHost, newProject }) => {
+    const host = await startHost({ gpus: 1, vfs: DEVICES });
     const asked = (operator: string): Asked[] =>
       Array.from({ length: EACH }, (_, n) => ({
         name: `${operator}-${n}`,
         args: { profile: "NVIDIA L40S-1Q", memory: "64MiB" },
         ...(operator === "b" && { connection: { user: "operator" } }),
       }));
-    await using a = await new Project({ program: programFor(host, ...asked("a")), stack: "a" }).init();
-    await using b = await new Project({ program: programFor(host, ...asked("b")), stack: "b" }).init();
+    const a = await newProject(programFor(host, ...asked("a")), { stack: "a" });
+    const b = await newProject(programFor(host, ...asked("b")), { stack: "b" });
     const ends = await Promise.all([a.up(), b.up()]);
 
     const made = [...(await a.instances()), ...(await b.instances())];

@@ -1,26 +1,27 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { SimHost } from "../simhost/simhost";
+import { expect } from "vitest";
+import { test as base } from "../support/projects";
 import { requires } from "../support/requirements";
 import { programFor } from "./program";
-import { Project } from "./project";
+
+const test = base.extend("qemus", ({ host }) => async (id: string) => {
+  return (await host.processes()).filter(
+    ({ command }) => command.includes("-uuid") && command.includes(`guest=${id},`),
+  );
+});
+test.override("hostOptions", { scope: "file" }, { gpus: 2, vfs: 4 });
 
 requires(
   "root",
   "fuse",
   "qemu",
   "setup",
-)("whose an instance is, through the real engine", () => {
-  let host: SimHost;
-  beforeAll(async () => {
-    host = await SimHost.start({ gpus: 2, vfs: 4 });
-  });
-  afterAll(() => host?.stop());
-
-  const qemus = async (id: string) =>
-    (await host.processes()).filter(({ command }) => command.includes("-uuid") && command.includes(`guest=${id},`));
-
-  test("R-26 up --replace deletes the old one before the new one is made, and never takes it over", async () => {
-    await using project = await new Project({ program: programFor(host, { name: "replaced" }) }).init();
+)("ownership of an instance, through the real engine", () => {
+  test("R-26 up --replace deletes the old one before the new one is made, and never takes it over", async ({
+    host,
+    newProject,
+    qemus,
+  }) => {
+    const project = await newProject(programFor(host, { name: "replaced" }));
     expect((await project.up()).code).toBe(0);
     const [before] = await project.instances();
     const up = await project.up("--replace", before?.urn as string);
@@ -33,8 +34,11 @@ requires(
     expect((await project.destroy()).code).toBe(0);
   });
 
-  test("R-28 another store behind the name: nothing is dropped, nothing is made, and the message says what to do", async () => {
-    await using project = await new Project({ program: programFor(host, { name: "elsewhere" }) }).init();
+  test("R-28 another store behind the name: nothing is dropped, nothing is made, and the message says what to do", async ({
+    host,
+    newProject,
+  }) => {
+    const project = await newProject(programFor(host, { name: "elsewhere" }));
     expect((await project.up()).code).toBe(0);
     const real = (await host.exec(["cat", "/etc/vgpu/store-id"])).stdout;
     const other = "99999999-9999-4999-8999-999999999999";
@@ -59,10 +63,14 @@ requires(
     expect((await project.destroy()).code).toBe(0);
   });
 
-  test("R-29 two copies of one stack: the second is told whose VM it is before it may have it, and only with adopt after the first has refreshed", async () => {
+  test("R-29 two copies of one stack: the second learns the owner of the VM, and gets it only with adopt, after the first has refreshed", async ({
+    host,
+    newProject,
+    qemus,
+  }) => {
     const program = programFor(host, { name: "twice" });
-    await using first = await new Project({ program }).init();
-    await using second = await new Project({ program }).init();
+    const first = await newProject(program);
+    const second = await newProject(program);
     expect((await first.up()).code).toBe(0);
     expect((await first.refresh()).code).toBe(0);
     const refused = await second.up();
@@ -88,10 +96,10 @@ requires(
 
   test("R-29 two colleagues with states of their own and equal owner texts: the second gets nothing of the first's VM, and its destroy deletes nothing", {
     timeout: 240_000,
-  }, async () => {
+  }, async ({ host, newProject, qemus }) => {
     const program = programFor(host, { name: "shared" });
-    await using first = await new Project({ program }).init();
-    await using second = await new Project({ program }).init();
+    const first = await newProject(program);
+    const second = await newProject(program);
     expect((await first.up()).code).toBe(0);
     const [made] = await first.instances();
     const before = await host.readFile("/var/lib/vgpu/instances/shared/record.json");
@@ -130,11 +138,11 @@ requires(
 
   test("R-29 an adopt: true that was left in both programs takes nothing back by an update", {
     timeout: 240_000,
-  }, async () => {
+  }, async ({ host, newProject, qemus }) => {
     const adopting = (shutdownTimeout: string) =>
       programFor(host, { name: "pulled", args: { adopt: true, shutdownTimeout } });
-    await using first = await new Project({ program: adopting("1s") }).init();
-    await using second = await new Project({ program: adopting("1s") }).init();
+    const first = await newProject(adopting("1s"));
+    const second = await newProject(adopting("1s"));
     expect((await first.up()).code).toBe(0);
     expect((await second.up()).code).toBe(0);
     first.write(adopting("2s"));
@@ -149,9 +157,9 @@ requires(
 
   test("R-29 what an up made whose state was lost is taken over from the same place and brought to what is asked now", {
     timeout: 240_000,
-  }, async () => {
+  }, async ({ host, newProject, qemus }) => {
     const shape = (vcpus: number) => programFor(host, { name: "unsaved", args: { vcpus } });
-    await using project = await new Project({ program: shape(1) }).init();
+    const project = await newProject(shape(1));
     expect((await project.up()).code).toBe(0);
     expect((await project.pulumi("stack", "rm", "--yes", "--force", "--preserve-config")).code).toBe(0);
     await project.init();
@@ -165,9 +173,9 @@ requires(
     expect(await qemus("unsaved")).toEqual([]);
   });
 
-  test("R-19 an instance of another stack is not touched, and its owner is named", async () => {
-    await using first = await new Project({ program: programFor(host, { name: "mine" }) }).init();
-    await using other = await new Project({ program: programFor(host, { name: "mine" }), stack: "prod" }).init();
+  test("R-19 an instance of another stack is not touched, and its owner is named", async ({ host, newProject }) => {
+    const first = await newProject(programFor(host, { name: "mine" }));
+    const other = await newProject(programFor(host, { name: "mine" }), { stack: "prod" });
     expect((await first.up()).code).toBe(0);
     const refused = await other.up();
     expect(refused.text).toContain("owned_by_other");
@@ -176,10 +184,12 @@ requires(
     expect((await first.destroy()).code).toBe(0);
   });
 
-  test("R-31 a renamed resource keeps its VM with an alias, and without one is refused", async () => {
-    await using project = await new Project({
-      program: programFor(host, { name: "old", args: { name: "renamed" } }),
-    }).init();
+  test("R-31 a renamed resource keeps its VM with an alias, and without one is refused", async ({
+    host,
+    newProject,
+    qemus,
+  }) => {
+    const project = await newProject(programFor(host, { name: "old", args: { name: "renamed" } }));
     expect((await project.up()).code).toBe(0);
     const [before] = await project.instances();
 

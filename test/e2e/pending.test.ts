@@ -1,8 +1,7 @@
-import { expect, test } from "vitest";
-import { SimHost } from "../simhost/simhost";
+import { expect } from "vitest";
+import { test } from "../support/projects";
 import { requires } from "../support/requirements";
 import { programFor } from "./program";
-import { Project } from "./project";
 
 const TYPE_FILES = "/sys/bus/pci/devices/*/nvidia/current_vgpu_type";
 
@@ -12,12 +11,15 @@ requires(
   "qemu",
   "setup",
 )("a create whose roll-back fails, through the real engine", () => {
-  test("R-06 it is in state with its id, owner and device; up finishes it, and destroy releases it", async () => {
-    await using host = await SimHost.start({ gpus: 1, vfs: 2 });
+  test("R-06 it is in state with its id, owner and device; up finishes it, and destroy releases it", async ({
+    startHost,
+    newProject,
+  }) => {
+    const host = await startHost({ gpus: 1, vfs: 2 });
     await host.exec(["/bin/sh", "-c", "cat > /etc/vgpu/config.json"], {
       input: '{"accelerator":"tcg","releaseWaitMs":500}',
     });
-    await using project = await new Project({ program: programFor(host) }).init();
+    const project = await newProject(programFor(host));
     const failCreate = async () => {
       // QEMU cannot open the device, and the driver will not take the type back.
       await host.fault({ on: "open", path: "/dev/vfio/*", errno: "EIO" });

@@ -1,23 +1,24 @@
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
-import { prepared } from "../support/setup-info";
+import { execa } from "execa";
+import { setupInfo } from "../support/setup-info";
 
-export interface CommandEnd {
+interface CommandEnd {
   readonly code: number;
   /** What a person sees: stdout and stderr together. */
   readonly text: string;
 }
 
 /** A CLI that runs. */
-export interface Running {
+interface Running {
   readonly pid: number;
   kill(signal: NodeJS.Signals): void;
   readonly output: NodeJS.ReadableStream;
   readonly end: Promise<CommandEnd>;
 }
 
-export interface StateResource {
+interface StateResource {
   readonly type: string;
   readonly urn: string;
   readonly id?: string;
@@ -46,7 +47,7 @@ export class Project implements AsyncDisposable {
   private readonly env: Record<string, string>;
 
   constructor(options: ProjectOptions) {
-    const setup = prepared();
+    const setup = setupInfo();
     this.stack = options.stack ?? "dev";
     this.backend = options.backend ?? join(this.folder, "state");
     mkdirSync(this.backend, { recursive: true });
@@ -74,7 +75,6 @@ export class Project implements AsyncDisposable {
 
   /** Starts the CLI and leaves it running. */
   async start(...args: string[]): Promise<Running> {
-    const { execa } = await import("execa");
     const child = execa("pulumi", [...args, "--non-interactive", "--color=never"], {
       cwd: this.folder,
       env: this.env,

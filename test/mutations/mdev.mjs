@@ -69,7 +69,7 @@ export const MDEV_MUTATIONS = [
     'if (there && there.device === "")',
   ),
   one(
-    "foreign ones are not told",
+    "foreign ones are not reported",
     "claims/sweep.ts",
     'if (!mark) note(about, "foreign"',
     'if (mark) note(about, "foreign"',

@@ -6,7 +6,7 @@ import type { Sim } from "../sim/sim-system";
 export const places = ({ hardware }: Sim): string[] =>
   hardware.mdevs ? hardware.carriers().map(({ address }) => address) : hardware.functions.map(({ address }) => address);
 
-/** The driver's files at one of these places, or at all of them: what tells and what is written. */
+/** The driver's files at one of these places, or at all of them: what is read and what is written. */
 export function filesAt({ hardware, random }: Sim, place = "*"): { readonly read: string; readonly write: string } {
   if (!hardware.mdevs) {
     const file = `/sys/bus/pci/devices/${place}/nvidia/current_vgpu_type`;

@@ -7,7 +7,7 @@ import type { Sim } from "../sim/sim-system";
 import { isChange, neverFails } from "../sim/steps";
 import { storeState } from "../sim/store";
 import { filesAt, places, usualFile } from "./devices";
-import type { Foreigner } from "./external-actor";
+import type { ExternalActor } from "./external-actor";
 import { IDS } from "./operators";
 
 const GUESTS: readonly Guest[] = [
@@ -31,7 +31,7 @@ export class Events {
   constructor(
     private readonly sim: Sim,
     private readonly observer: Observer,
-    private readonly foreigner: Foreigner,
+    private readonly externalActor: ExternalActor,
   ) {}
 
   /** By name, with how often it comes beside the others. */
@@ -44,11 +44,11 @@ export class Events {
     [4, this.fault],
     [5, this.heal],
     [1, this.lie],
-    [4, () => this.foreigner.type()],
-    [4, () => this.foreigner.clear()],
-    [3, () => this.foreigner.hold()],
-    [2, () => this.foreigner.inherit()],
-    [3, () => this.foreigner.letGo()],
+    [4, () => this.externalActor.type()],
+    [4, () => this.externalActor.clear()],
+    [3, () => this.externalActor.hold()],
+    [2, () => this.externalActor.inherit()],
+    [3, () => this.externalActor.letGo()],
     [2, this.bystander],
     [1, this.unreadable],
     [2, this.corruptRecord],
@@ -116,7 +116,7 @@ export class Events {
 
   heal(): string {
     this.sim.hardware.heal();
-    this.sim.liars.clear();
+    this.sim.lyingDrivers.clear();
     this.sim.kernel.unreadableUnits.clear();
     Object.assign(this.sim.kernel, { stopping: false, systemdSlowMs: 0 });
     Object.assign(this.sim.disk, { full: false, readOnly: false });
@@ -132,7 +132,7 @@ export class Events {
     if (vf === undefined) return "no driver to lie";
     const lie = this.sim.random.pick(["silent", "loud"] as const);
     const path = usualFile(this.sim, vf);
-    this.sim.liars.set(path, lie);
+    this.sim.lyingDrivers.set(path, lie);
     if (lie === "silent") this.sim.hardware.faults.add({ on: "write", path, errno: "EIO" });
     return `the driver of ${vf} lies: ${lie}`;
   }

@@ -16,7 +16,7 @@ const TYPES = [1151, 1160, ...OURS];
  * close: with one of *our* types he keeps off a function that is claimed, marked or being worked on, since between our claim and our write, or
  * between our 0 and its read-back, what he types passes for ours (there is no compare-and-swap in sysfs).
  */
-export class Foreigner {
+export class ExternalActor {
   private readonly holders = new Set<Process>();
 
   constructor(

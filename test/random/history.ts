@@ -4,14 +4,14 @@ import { Observer } from "../sim/observer";
 import type { Actor } from "../sim/scheduler";
 import { Sim } from "../sim/sim-system";
 import { disturb, Events, nameOf } from "./events";
-import { Foreigner } from "./external-actor";
+import { ExternalActor } from "./external-actor";
 import { Operators } from "./operators";
 
 /** Verbs at once. */
 const MOST_ACTORS = 4;
 const KEPT_STEPS = 80;
 
-export interface Told {
+export interface HistoryResult {
   readonly seed: number;
   readonly steps: number;
   /** Rules that did not hold, and what was left at the end. */
@@ -20,8 +20,8 @@ export interface Told {
   readonly lastSteps: readonly string[];
 }
 
-/** Plays one random history of at least so many steps; the same seed tells the same one. */
-export async function tell(seed: number, mostSteps: number): Promise<Told> {
+/** Plays one random history of at least so many steps; the same seed plays the same one. */
+export async function runHistory(seed: number, mostSteps: number): Promise<HistoryResult> {
   const models = [CARD_MODELS.l40s];
   // Every fourth host has mdevs, and of those every third on the cards themselves.
   const sim = new Sim(
@@ -56,24 +56,24 @@ export async function tell(seed: number, mostSteps: number): Promise<Told> {
   };
   observer.onViolation = (text) => say(`VIOLATION ${text}`);
   await live(sim, observer, { mostSteps, say });
-  const told = { seed, log, lastSteps };
+  const soFar = { seed, log, lastSteps };
   const wrong = [...observer.violations];
   if (wrong.length === 0) {
-    say("the end: everything is calm, the grace passes, one reconcile, then the deletes");
+    say("the end: everything is idle, the grace passes, one reconcile, then the deletes");
     wrong.push(...(await leftAfterwards(sim, observer)), ...observer.violations);
   }
-  return { ...told, steps: observer.steps, wrong };
+  return { ...soFar, steps: observer.steps, wrong };
 }
 
-interface Telling {
+interface HistoryOptions {
   readonly mostSteps: number;
   say(text: string): void;
 }
 
-async function live(sim: Sim, observer: Observer, { mostSteps, say }: Telling): Promise<void> {
+async function live(sim: Sim, observer: Observer, { mostSteps, say }: HistoryOptions): Promise<void> {
   const { random, scheduler } = sim;
   const operators = new Operators(sim);
-  const host = new Events(sim, observer, new Foreigner(sim, observer));
+  const host = new Events(sim, observer, new ExternalActor(sim, observer));
   const events = host.all.flatMap(([weight, event]) => Array.from({ length: weight }, () => event.bind(host)));
   const running: { actor: Actor; outcome: () => { code: string } | undefined }[] = [];
   while (observer.steps < mostSteps && observer.violations.length === 0) {

@@ -2,9 +2,9 @@ import { type Outcome, pass, run } from "./run";
 import type { Sim } from "./sim-system";
 
 /** Everything that goes wrong stops; what runs goes on to its end. */
-export async function calm(sim: Sim): Promise<void> {
+export async function returnToIdle(sim: Sim): Promise<void> {
   sim.hardware.heal();
-  sim.liars.clear();
+  sim.lyingDrivers.clear();
   Object.assign(sim.disk, { full: false, readOnly: false });
   const { kernel } = sim;
   Object.assign(kernel, { stopping: false, systemdSlowMs: 0 });
@@ -22,7 +22,7 @@ export async function calm(sim: Sim): Promise<void> {
 }
 
 /** Longer than the grace, and than the longest wait between two starts. */
-export const PAST_THE_GRACE_MS = 700_000;
+const PAST_THE_GRACE_MS = 700_000;
 
 /** One reconcile, long after. */
 export async function reconcileLater(sim: Sim): Promise<Outcome> {

@@ -5,7 +5,7 @@ import { type Disk, DiskError } from "./disk";
 import type { Random } from "./random";
 import type { Scheduler } from "./scheduler";
 
-export interface Task {
+interface Task {
   readonly tid: number;
   state: string;
 }
@@ -18,7 +18,7 @@ export interface Process {
   readonly unit: string;
   /** Handles on VFIO nodes, closed when its last task ends and nobody shares them. */
   readonly handles: Handle[];
-  /** What the QEMU of this process was told to be. */
+  /** The command line of this process's QEMU. */
   guest: Guest | undefined;
   readonly startedMs: number;
   /** Looking at it fails with this errno. */
@@ -43,7 +43,7 @@ export interface Guest {
 
 interface Unit {
   readonly name: string;
-  /** Virtual function, or uuid of the mdev, that its QEMU is told to open. */
+  /** Virtual function, or uuid of the mdev, that its QEMU opens. */
   readonly vf: string | undefined;
   state: "queued" | "activating" | "active" | "failed";
   mainPid?: number;

@@ -1,6 +1,6 @@
 import { unitName } from "../../provider/protocol/names";
 import { claimedName } from "./devices";
-import { calm, reconcileLater } from "./idle";
+import { reconcileLater, returnToIdle } from "./idle";
 import type { Observer } from "./observer";
 import { recordOf, run } from "./run";
 import type { Sim } from "./sim-system";
@@ -12,7 +12,7 @@ const INSTANCES = "/var/lib/vgpu/instances";
  * deletes then leave nothing at all. Answers what is not so. `between` looks at what the reconcile has made.
  */
 export async function leftAfterwards(sim: Sim, observer: Observer, between: () => void = () => {}): Promise<string[]> {
-  await calm(sim);
+  await returnToIdle(sim);
   if (sim.findsStore) {
     sim.unpack();
     const end = await run(sim, "install", {});

@@ -9,7 +9,7 @@ import type { Actor } from "./scheduler";
 import type { Sim, Watch } from "./sim-system";
 
 /** Who gave a virtual function the type that it has; a new object each time. */
-export interface Author {
+interface Author {
   /** Instance that we typed it for; undefined = somebody else. */
   readonly instance: string | undefined;
   readonly typeId: number;
@@ -178,7 +178,7 @@ export class Observer implements Watch {
     if (this.pending.length === 0) return;
     for (const { attempt, about, instance } of this.pending) {
       if (attempt.result !== "ok") continue;
-      // What an mdev's write has done is seen by itself; it has no file that tells.
+      // What an mdev's write has done is seen by itself; it has no file that shows it.
       const typeId = about.device ? attempt.typeAfter : about.wanted;
       if (typeId === 0 || isBare(hardware, about.name)) this.authors.delete(about.name);
       else this.authors.set(about.name, { instance, typeId });

@@ -1,5 +1,5 @@
 import { describe, toShape } from "../../provider/protocol/errors";
-import type { Row } from "../support/scenario-row";
+import type { ScenarioColumns } from "../support/expect-scenario";
 import { DiskError } from "./disk";
 import { cdevFacts, type Process, vfioFacts } from "./kernel";
 import { type Outcome, recordOf, TYPE, writes } from "./run";
@@ -91,15 +91,15 @@ export function endVm(sim: Sim, id: string, code = 137): void {
   for (const process of vmOf(sim, id)) sim.kernel.end(process, code);
 }
 
-/** QEMU has ended, and nothing on the host tells how: its unit could not note it. */
+/** QEMU has ended, and nothing on the host shows how: its unit could not note it. */
 export function loseVm(sim: Sim, id: string): void {
   endVm(sim, id);
   if (sim.disk.has(`/run/vgpu/vm/${id}/exit`)) sim.disk.erase(`/run/vgpu/vm/${id}/exit`);
 }
 
-export const failure = (code: string, what = "simulated") => new DiskError(code, what);
+const failure = (code: string, what = "simulated") => new DiskError(code, what);
 
-/** Device writes in order; the same one tried again and again is told once. */
+/** Device writes in order; a repeated one is listed once. */
 export function distinctWrites(sim: Sim): string[] {
   return writes(sim).filter((one, index, all) => one !== all[index - 1]);
 }
@@ -121,12 +121,12 @@ export function failStep(actor: Actor, step: RegExp, code = "EIO", times = Numbe
   return actor;
 }
 
-/** Everything that a person is told of an outcome: the error with its causes and hint, and the warnings. */
-export function told({ error, warnings }: Outcome): string {
+/** All messages of an outcome: the error with its causes and hint, and the warnings. */
+export function messagesOf({ error, warnings }: Outcome): string {
   return [...(error ? [describe(toShape(error))] : []), ...warnings].join("\n");
 }
 
 /** What a verb has left and said, for the shared assertion. */
-export function seenOf(sim: Sim, outcome: Outcome, id = "a"): Row<string> {
-  return { writes: writes(sim), record: recordOf(sim, id), says: told(outcome), outcome: outcome.code };
+export function seenOf(sim: Sim, outcome: Outcome, id = "a"): ScenarioColumns<string> {
+  return { writes: writes(sim), record: recordOf(sim, id), says: messagesOf(outcome), outcome: outcome.code };
 }

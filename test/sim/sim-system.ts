@@ -70,7 +70,7 @@ export class Sim {
   /** For whom each child that writes an attribute now does it, by its pid. */
   readonly writers = new Map<number, { readonly actor: Actor; readonly instance: string }>();
   /** Drivers that say the opposite of what they did: `silent` accepts what it does not do, `loud` refuses what it does. */
-  readonly liars = new Map<string, "silent" | "loud">();
+  readonly lyingDrivers = new Map<string, "silent" | "loud">();
   /** How the host's tools word a failure; by default with the name of its errno. */
   tongue: (errno: string) => string = (errno) => errno;
   /** How late a child is that writes an attribute or asks systemd; undefined = now and then a little. */
@@ -317,7 +317,7 @@ export class Sim {
       end();
       this.writers.delete(child.pid);
       this.kernel.end(child);
-      const lie = this.liars.get(path);
+      const lie = this.lyingDrivers.get(path);
       const accepted = lie === "silent" || (refusal === "" && lie !== "loud");
       if (!accepted && refusal === "") this.watch?.disowned(path);
       return { ended: true, accepted, said: accepted ? "" : this.tongue(refusal || "EIO") };

@@ -4,7 +4,7 @@ import type { Sim } from "./sim-system";
 type Step = <T>(name: string, effect: () => T | Promise<T>) => Promise<T>;
 
 /** Every image of the simulated host has this content. */
-export const IMAGE_SHA256 = "ab".repeat(32);
+const IMAGE_SHA256 = "ab".repeat(32);
 
 /** Programs that do one thing: of `qemu-img` and `cp` what they do to the disk, everything else does well and nothing. */
 export function simTools({ disk, kernel, scheduler }: Sim, step: Step): Commands {

@@ -94,7 +94,7 @@ requires(
     expect((await sh(`find -L "$1" -maxdepth 2 -name current_vgpu_type | wc -l`, DEVICE)).stdout.trim()).toBe("1");
   });
 
-  test("a descriptor on a VFIO node can be told by device and inode, and is closed with its process", async () => {
+  test("a descriptor on a VFIO node is identified by device and inode, and is closed with its process", async () => {
     await write(TYPE, "1148");
     const pid = await host.control.call("foreignHold", { vf: VF, node: "group" });
     const inside = (await host.processes()).find((one) => one.pid === pid)?.inside;

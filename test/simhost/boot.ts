@@ -13,7 +13,7 @@ const FIRST_UPTIME_S = 3;
 
 const GOING_POLL_MS = 20;
 
-export interface BootOptions {
+interface BootOptions {
   readonly places: Places;
   /** `boot.sh`. */
   readonly script: string;

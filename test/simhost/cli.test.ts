@@ -1,14 +1,14 @@
-import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { execa } from "execa";
 import { afterEach, expect, test } from "vitest";
 import { requires } from "../support/requirements";
+import type { RunningProgram } from "../support/running-program";
 import type { HostStatus } from "./methods";
 import { placesOf } from "./places";
 import { statOf } from "./procfs";
-import { run } from "./run-command";
 
 const COMMAND = [process.execPath, join(__dirname, "run.mjs")] as const;
 const VF = "0000:01:00.4";
@@ -20,24 +20,27 @@ requires(
   "systemd",
   "sshd",
 )("the command simhost", () => {
-  const started: ChildProcess[] = [];
+  const started: RunningProgram[] = [];
   afterEach(async () => {
     for (const child of started.splice(0)) {
-      if (child.exitCode !== null || child.signalCode !== null) continue;
       child.kill("SIGTERM");
-      await once(child, "exit");
+      await child;
     }
   });
 
-  async function start(...args: string[]): Promise<{ child: ChildProcess; output: string }> {
-    const child = spawn(COMMAND[0], [COMMAND[1], ...args], { stdio: ["ignore", "pipe", "inherit"] });
+  async function start(...args: string[]): Promise<{ child: RunningProgram; output: string }> {
+    const child = execa(COMMAND[0], [COMMAND[1], ...args], {
+      stdin: "ignore",
+      stderr: "inherit",
+      reject: false,
+      forceKillAfterDelay: false,
+    });
     started.push(child);
-    const [output] = await once(child.stdout as NodeJS.ReadableStream, "data");
+    const [output] = await once(child.stdout, "data");
     return { child, output: String(output) };
   }
   const ctl = async (name: string, ...words: string[]): Promise<unknown> => {
-    const { code, stdout, stderr } = await run([...COMMAND, "ctl", name, ...words]);
-    if (code !== 0) throw new Error(stderr);
+    const { stdout } = await execa(COMMAND[0], [COMMAND[1], "ctl", name, ...words]);
     return JSON.parse(stdout);
   };
 
@@ -45,7 +48,7 @@ requires(
     const { output } = await start("start", "--gpus", "1", "--vfs", "2");
     expect(output).toMatch(/user key +\S+\n +host key +ssh-ed25519 \S+\n/);
     const command = /^ {2}(ssh .*)$/m.exec(output)?.[1] ?? "";
-    expect((await run(["sh", "-c", `${command} -o LogLevel=ERROR id -un`])).stdout).toBe("root\n");
+    expect((await execa("sh", ["-c", `${command} -o LogLevel=ERROR id -un`])).stdout).toBe("root");
   });
 
   test("sets faults, looks inside, and does what somebody else would do", async () => {
@@ -104,7 +107,7 @@ requires(
     const { child, output } = await start("--json", "--gpus", "1", "--vfs", "1");
     const { name, pid, daemon } = JSON.parse(output) as HostStatus;
     child.kill(signal);
-    await once(child, "exit");
+    await child;
     await expect.poll(() => existsSync(placesOf(name).home), { timeout: 10_000 }).toBe(false);
     for (const gone of [pid, daemon])
       await expect.poll(() => statOf(gone)?.state ?? "Z", { timeout: 10_000 }).toBe("Z");

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { parseArgs } from "node:util";
 import { ControlClient } from "./client";
 import { ctl } from "./ctl";
-import { land, launch } from "./launch";
+import { startDaemon, stopDaemon } from "./launch";
 import { hosts, sweep } from "./leftovers";
 import type { HostStatus } from "./methods";
 import { toHostOptions } from "./options";
@@ -72,7 +72,7 @@ async function start(program: string, scripts: string, args: string[]): Promise<
     scripts,
   );
   const began = performance.now();
-  const daemon = await launch(program, options);
+  const daemon = await startDaemon(program, options);
   const client = await ControlClient.connect(placesOf(options.name).socket);
   const status = await client.call("status");
   client.close();
@@ -81,7 +81,7 @@ async function start(program: string, scripts: string, args: string[]): Promise<
   const signal = Promise.race(["SIGINT", "SIGTERM", "SIGHUP"].map((name) => once(process, name)));
   const ended = once(daemon, "exit");
   await Promise.race([signal, ended]);
-  await land(daemon);
+  await stopDaemon(daemon);
 }
 
 function introduction({ name, address, privateKey, hostKey, knownHosts, cards }: HostStatus, seconds: number): string {

@@ -3,7 +3,7 @@ import type { Host } from "./host";
 import { onLine, sendLine } from "./lines";
 import { METHODS, type MethodName } from "./methods";
 
-export interface ControlRequest {
+interface ControlRequest {
   readonly id: number;
   readonly method: MethodName;
   readonly params: unknown;

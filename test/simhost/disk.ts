@@ -12,7 +12,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { dirname, join, relative } from "node:path";
-import { must } from "./run-command";
+import { runOrThrow } from "./run-command";
 
 /** Folders of the machine that its own programs need; a host has them too. */
 const SHARED = new Set(["bin", "sbin", "lib", "lib32", "lib64", "libx32", "usr", "etc", "var", "opt"]);
@@ -78,9 +78,9 @@ const MASKED_UNITS = [
 ];
 
 /** Uid of the login user that is not root. */
-export const OPERATOR_ID = 1900;
+const OPERATOR_ID = 1900;
 
-export interface DiskOptions {
+interface DiskOptions {
   readonly name: string;
   /** Folder for the layers of the disk; on a file system that can carry them. */
   readonly store: string;
@@ -103,7 +103,7 @@ export async function mountDisk(options: DiskOptions): Promise<void> {
   mkdirSync(upper, { recursive: true });
   mkdirSync(join(store, "work"), { recursive: true });
   if (fresh) await hide(upper, options.hidden);
-  await must(
+  await runOrThrow(
     "mount",
     "-t",
     "overlay",
@@ -138,7 +138,7 @@ async function hide(upper: string, more: readonly string[]): Promise<void> {
   );
   for (const path of [...top, ...below]) {
     await mkdirs(upper, dirname(path));
-    await must("mknod", join(upper, path), "c", "0", "0");
+    await runOrThrow("mknod", join(upper, path), "c", "0", "0");
   }
 }
 

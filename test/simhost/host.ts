@@ -13,7 +13,7 @@ import { Network } from "./network";
 import { Observer } from "./observer";
 import { GROUP_PREFIX, type Places, placesOf } from "./places";
 import { allPids, commandOf, describeCaller, statOf } from "./procfs";
-import { must, run } from "./run-command";
+import { run, runOrThrow } from "./run-command";
 
 /** How long a host may take to boot, and to shut down in order. */
 const BOOT_MS = 30_000;
@@ -70,9 +70,9 @@ export class Host {
     for (const folder of [places.disk, places.root, places.hardware, places.cgroup]) mkdirSync(folder);
     const keys = makeKeys(places, options.name);
     const networkReady = Network.create(program);
-    await must("mount", "-n", "-t", "cgroup2", "cgroup2", places.cgroup);
+    await runOrThrow("mount", "-n", "-t", "cgroup2", "cgroup2", places.cgroup);
     if (!options.disk)
-      await must("mount", "-n", "-t", "tmpfs", "-o", `size=${options.diskSize},mode=755`, "disk", places.disk);
+      await runOrThrow("mount", "-n", "-t", "tmpfs", "-o", `size=${options.diskSize},mode=755`, "disk", places.disk);
 
     const hardware = new Hardware(options.hardware);
     if (hardware.lingerMs < 0) hardware.lingerMs = Number.POSITIVE_INFINITY;
@@ -154,7 +154,7 @@ export class Host {
     }
     const { blocks, bfree, bsize } = statfsSync(disk);
     const size = to === "full" ? String((blocks - bfree) * bsize) : this.options.diskSize;
-    await must("mount", "-n", "-o", `remount,size=${size}`, disk);
+    await runOrThrow("mount", "-n", "-o", `remount,size=${size}`, disk);
   }
 
   /** PID 1, or an error when the host is off. */
@@ -240,7 +240,7 @@ export async function unmount({ root, hardware, disk, cgroup }: Places): Promise
 async function makeKeys(places: Places, name: string): Promise<void> {
   await Promise.all(
     [places.userKey, places.hostKey].map((file) =>
-      must("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", file),
+      runOrThrow("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", file),
     ),
   );
 }

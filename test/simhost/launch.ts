@@ -3,7 +3,7 @@ import { createInterface } from "node:readline";
 import type { HostOptions } from "./host";
 
 /** Starts the daemon of one host and waits until the host is up. It ends when we do, or when its stdin is closed. */
-export function launch(program: string, options: HostOptions): Promise<ChildProcess> {
+export function startDaemon(program: string, options: HostOptions): Promise<ChildProcess> {
   const child = spawn(
     "unshare",
     ["-m", "--propagation", "private", process.execPath, program, "serve", JSON.stringify(options)],
@@ -23,7 +23,7 @@ export function launch(program: string, options: HostOptions): Promise<ChildProc
 }
 
 /** Ends a daemon and waits until it has cleaned up. */
-export function land(child: ChildProcess): Promise<void> {
+export function stopDaemon(child: ChildProcess): Promise<void> {
   return new Promise((resolve) => {
     if (child.exitCode !== null || child.signalCode !== null) return resolve();
     child.once("exit", () => resolve());

@@ -4,7 +4,7 @@ import { removeTree } from "./cgroup";
 import { BASE, GROUP_PREFIX, placesOf } from "./places";
 import { statOf } from "./procfs";
 
-export interface Owner {
+interface Owner {
   readonly pid: number;
   readonly startTime: string;
 }

@@ -93,7 +93,7 @@ requires(
     expect((await sh("ls /sys/bus/mdev/devices")).stdout).toBe("");
   });
 
-  test("is watched: S3 for what nobody claims, S1 for what somebody has open", async () => {
+  test("is observed: S3 for unclaimed devices, S1 for open ones", async () => {
     await sh(`echo ${UUID} > /sys/bus/pci/devices/${VF}/mdev_supported_types/nvidia-1148/create`);
     expect(await host.violations()).toMatchObject([{ rule: "S3", vf: UUID }]);
     await host.control.call("forgetViolations");

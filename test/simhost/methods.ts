@@ -32,7 +32,7 @@ async function change(
   await host.fuse.forgetGone();
 }
 
-export interface DeviceStatus {
+interface DeviceStatus {
   readonly address: string;
   readonly typeId: number;
   readonly plugin: string;
@@ -183,7 +183,7 @@ export const METHODS = {
   stall: (host: Host, { on }: { on: boolean }) => host.network.stall(on),
 };
 
-export type Methods = typeof METHODS;
+type Methods = typeof METHODS;
 export type MethodName = keyof Methods;
 /** What a method takes, besides the host. */
 export type Params<M extends MethodName> = Methods[M] extends (host: Host, params: infer P) => unknown ? P : undefined;

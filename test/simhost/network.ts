@@ -60,20 +60,20 @@ export class Network {
 
   /** Resets every connection. */
   cut(): void {
-    this.tell({ do: "cut" });
+    this.send({ do: "cut" });
     for (const socket of this.held) socket.resetAndDestroy();
   }
 
   /** Connections stay open and nothing gets through, in either direction. */
   stall(on: boolean): void {
-    this.tell({ do: on ? "stall" : "resume" });
+    this.send({ do: on ? "stall" : "resume" });
   }
 
   /** Whether the host's sshd accepts connections. */
   probe(): Promise<boolean> {
     return new Promise((resolve) => {
       this.probes.push(resolve);
-      this.tell({ do: "probe" });
+      this.send({ do: "probe" });
     });
   }
 
@@ -86,7 +86,7 @@ export class Network {
     await gone;
   }
 
-  private tell(message: ToRelay, socket?: Socket): void {
+  private send(message: ToRelay, socket?: Socket): void {
     if (this.relay.connected) this.relay.send(message, socket);
   }
 
@@ -131,7 +131,7 @@ export class Network {
 
   private accept(socket: Socket): void {
     socket.on("error", () => {});
-    if (this.mode === "up") this.tell({ do: "take" }, socket);
+    if (this.mode === "up") this.send({ do: "take" }, socket);
     else if (this.mode === "reset") socket.resetAndDestroy();
     else {
       this.held.add(socket);

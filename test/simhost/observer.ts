@@ -95,7 +95,7 @@ export class Observer {
   private userOf(vf: VfioDevice, claims: readonly Claim[]): string | undefined {
     for (const { pid, node } of vf.holders()) {
       const holder = this.hasOpen(vf, pid) ?? this.anybodyWith(vf);
-      // The kernel tells of a last close a little after it: a handle that no process has any more is none.
+      // The kernel reports a last close a little after it: a handle that no process has any more is none.
       if (holder !== undefined) return `process ${holder} (${commandOf(holder)}) has its ${node} node open`;
     }
     const unit = this.liveUnit(vf, claims);

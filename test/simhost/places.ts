@@ -6,7 +6,7 @@ import { join } from "node:path";
 export const BASE = join(tmpdir(), `pulumi-vgpu-simhost-${process.getuid?.() ?? 0}`);
 
 /**
- * Names of control groups begin with it. Control groups are the whole machine's, so the name tells which folder a host belongs to: hosts
+ * Names of control groups begin with it. Control groups are the whole machine's, so the name says which folder a host belongs to: hosts
  * of another folder are somebody else's, alive or not.
  */
 export const GROUP_PREFIX = `pulumi-vgpu-simhost-${createHash("sha256").update(BASE).digest("hex").slice(0, 8)}-`;

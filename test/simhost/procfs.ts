@@ -34,7 +34,7 @@ export function statOf(pid: number): { state: string; parent: number; startTime:
 }
 
 /** Process that a thread belongs to. */
-export const processOf = (thread: number): number =>
+const processOf = (thread: number): number =>
   Number(/^Tgid:\s+(\d+)/m.exec(attempt(() => readFileSync(`/proc/${thread}/status`, "utf8"), ""))?.[1] ?? thread);
 
 /** Who a thread is, with its parents up to (without) those that `outside` names: the host's PID 1, and ourselves. */

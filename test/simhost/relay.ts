@@ -15,8 +15,8 @@ export function relay(): void {
   const pairs = new Set<[Socket, Socket]>();
   let ever = 0;
   let stalled = false;
-  const tell = (message: FromRelay) => process.send?.(message);
-  const count = () => tell({ at: "count", now: pairs.size, ever });
+  const send = (message: FromRelay) => process.send?.(message);
+  const count = () => send({ at: "count", now: pairs.size, ever });
 
   const join = (outside: Socket) => {
     const inside = connect({ ...SSHD, noDelay: true, allowHalfOpen: true });
@@ -78,7 +78,7 @@ export function relay(): void {
         const probe = connect(SSHD);
         const answer = (open: boolean) => {
           probe.destroy();
-          tell({ at: "probed", open });
+          send({ at: "probed", open });
         };
         probe.on("connect", () => answer(true)).on("error", () => answer(false));
       }
@@ -86,5 +86,5 @@ export function relay(): void {
   });
   process.on("disconnect", () => process.exit());
   spawnSync("ip", ["link", "set", "lo", "up"]);
-  tell({ at: "ready" });
+  send({ at: "ready" });
 }

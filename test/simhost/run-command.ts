@@ -6,7 +6,10 @@ export interface CommandResult {
   readonly stderr: string;
 }
 
-/** Runs a program to its end, whatever that is. */
+/**
+ * Runs a program to its end, whatever that is. Not execa, as elsewhere in the tests: this is part of the simulated host's bundle, which runs on
+ * every Node that the package supports, and execa 10 does not run on Node 20.
+ */
 export function run(
   command: readonly string[],
   options: SpawnOptions & { input?: string } = {},
@@ -32,7 +35,7 @@ export function run(
 }
 
 /** Runs a program that must succeed. */
-export async function must(...command: string[]): Promise<string> {
+export async function runOrThrow(...command: string[]): Promise<string> {
   const { code, stdout, stderr } = await run(command);
   if (code !== 0) throw new Error(`${command.join(" ")}: exit ${code}: ${stderr.trim() || stdout.trim()}`);
   return stdout;

@@ -6,7 +6,7 @@ import type { WriteAttempt } from "../device-model/log";
 import { ControlClient } from "./client";
 import { enter } from "./enter";
 import type { HostProcess, Inventory } from "./inventory";
-import { land, launch } from "./launch";
+import { startDaemon, stopDaemon } from "./launch";
 import type { HostStatus } from "./methods";
 import type { Violation } from "./observer";
 import { type StartOptions, toHostOptions } from "./options";
@@ -52,7 +52,7 @@ export class SimHost implements AsyncDisposable {
   static async start(options: StartOptions = {}): Promise<SimHost> {
     const { bundle, here } = await import("./bundle.mjs");
     const hostOptions = toHostOptions(options, here);
-    const child = await launch(await bundle(), hostOptions);
+    const child = await startDaemon(await bundle(), hostOptions);
     const control = await ControlClient.connect(placesOf(hostOptions.name).socket);
     return new SimHost(child, control, await control.call("status"));
   }
@@ -148,7 +148,7 @@ export class SimHost implements AsyncDisposable {
       await this.assertSafe();
     } finally {
       this.control.close();
-      await land(this.child);
+      await stopDaemon(this.child);
     }
   }
 

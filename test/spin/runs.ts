@@ -94,7 +94,7 @@ export const RUNS: readonly Run[] = [
   short("without: an unanswered start is not taken back", "S1", "M_UNANSWERED=1 LATEU=1"),
   short("without: a write without an end is not a failed write", "MARK", "M_DEADLINE=1 LATEW=1"),
   short("without: type and mark read again before each 0", "S7", "M_REREAD=1 FOREIGN=2"),
-  short("without: EPERM tells that somebody came first", "S7", "M_ERRNO=1 FOREIGN=4 FT=1 CRASH=0 DRV=0"),
+  short("without: EPERM means that somebody came first", "S7", "M_ERRNO=1 FOREIGN=4 FT=1 CRASH=0 DRV=0"),
   short("without: release asks the mark", "S7", "M_NOMARK=1 FOREIGN=3 FT=1"),
   short("without: release asks the type", "S7", "M_NOTYPE=1 FOREIGN=2"),
   short("without: release looks for handles", "S1", "M_NOSCAN=1"),

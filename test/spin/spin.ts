@@ -1,22 +1,20 @@
-import { execFile } from "node:child_process";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { promisify } from "node:util";
+import { execa } from "execa";
 import { PROPERTIES, type Property, type Result, type Run } from "./runs";
 import { stepsOf } from "./trace";
 
-const call = promisify(execFile);
 const CLAIM = "claim.pml";
 const fileOf = ({ model = CLAIM }: Run) => join(__dirname, model);
 
-export interface Played {
+interface Played {
   readonly result: Result | "incomplete";
   readonly states: number;
   readonly seconds: number;
 }
 
 /** Where a run is played, and what ends it early. */
-export interface Place {
+interface Place {
   readonly folder: string;
   readonly signal: AbortSignal;
 }
@@ -34,7 +32,7 @@ export async function play(run: Run, { folder, signal }: Place): Promise<Played>
 export async function counterexample(run: Run, { folder, signal }: Place): Promise<string[]> {
   // Breadth first; it keeps the middles of steps too, so it needs far more room.
   const end = await search(run, { folder, signal, options: ["-DBFS"], depth: 100_000 });
-  const { stdout } = await call("spin", ["-t", "-p", "-g", "model.pml"], { cwd: folder, maxBuffer: 1 << 28 });
+  const { stdout } = await execa("spin", ["-t", "-p", "-g", "model.pml"], { cwd: folder, maxBuffer: 1 << 28 });
   // Only the claim's steps have words of their own.
   const steps = run.model ? stdout.split("\n") : stepsOf(stdout, await readFile(fileOf(run), "utf8"));
   return [...steps, `next: ${resultOf(end.text)} is violated`];
@@ -47,20 +45,18 @@ interface Search extends Place {
 
 async function search(run: Run, { folder, signal, options, depth }: Search) {
   await mkdir(folder, { recursive: true });
-  const at = { cwd: folder, signal, maxBuffer: 1 << 26 };
+  const at = { cwd: folder, cancelSignal: signal, maxBuffer: 1 << 26 };
   const flags = run.flags.split(" ").filter((flag) => flag !== "");
-  const text = await call("gcc", ["-E", "-P", "-x", "c", ...flags.map((flag) => `-D${flag}`), fileOf(run)], at);
+  const text = await execa("gcc", ["-E", "-P", "-x", "c", ...flags.map((flag) => `-D${flag}`), fileOf(run)], at);
   await writeFile(join(folder, "model.pml"), text.stdout);
-  await call("spin", ["-a", "model.pml"], at);
+  await execa("spin", ["-a", "model.pml"], at);
   const sizes = ["-DVECTORSZ=512", `-DMEMLIM=${run.size === "long" ? 16_000 : 4000}`];
   // The compiler takes longer than a short search: it optimises only for the long ones.
   const effort = run.size === "long" ? "-O1" : "-O0";
-  await call("gcc", [effort, "-w", "-DSAFETY", ...sizes, ...options, "-o", "pan", "pan.c"], at);
+  await execa("gcc", [effort, "-w", "-DSAFETY", ...sizes, ...options, "-o", "pan", "pan.c"], at);
   const began = Date.now();
   // It ends with another code when its bounds are reached; what it says then is judged all the same.
-  const { stdout } = await call("nice", ["./pan", `-m${depth}`, "-w24", "-n"], at).catch(
-    (failed: { stdout?: string }) => ({ stdout: failed.stdout ?? "" }),
-  );
+  const { stdout } = await execa("nice", ["./pan", `-m${depth}`, "-w24", "-n"], { ...at, reject: false });
   return { text: stdout, seconds: (Date.now() - began) / 1000 };
 }
 

@@ -1,4 +1,4 @@
-/** What the model's variables are called in a counterexample; `seen` and the like tell nothing about the host. */
+/** What the model's variables are called in a counterexample; `seen` and the like mean nothing on the host. */
 const NAMES: Record<string, string> = {
   r_ph: "record's phase of",
   r_vf: "claim of",
@@ -40,12 +40,12 @@ export function stepsOf(replay: string, model: string): string[] {
 
   const values = new Map<string, number>();
   const value = (name: string, index: number | string) => values.get(`${name}[${index}]`) ?? 0;
-  const told: string[] = [];
+  const sentences: string[] = [];
   let who = "";
   let changes: string[] = [];
-  const tell = (what: string) => {
+  const flush = (what: string) => {
     if (changes.length > 0 || what !== "")
-      told.push(`${who}${what}${changes.length > 0 ? `: ${changes.join(", ")}` : ""}`);
+      sentences.push(`${who}${what}${changes.length > 0 ? `: ${changes.join(", ")}` : ""}`);
     changes = [];
   };
   for (const line of replay.split("\n")) {
@@ -53,7 +53,7 @@ export function stepsOf(replay: string, model: string): string[] {
     if (actor) {
       const pid = Number(/proc\s+(\d+)/.exec(line)?.[1]) - 1;
       const next = actor[1] === "Env" ? "meanwhile" : `verb ${pid}`;
-      if (next !== who) tell("");
+      if (next !== who) flush("");
       who = next;
     }
     const [, name, index, text] = /^\s+(\w+)(?:\[(\d+)\])? = (\d+)$/.exec(line) ?? [];
@@ -65,14 +65,14 @@ export function stepsOf(replay: string, model: string): string[] {
     if (name === "pc") {
       const [from, to] = [steps.get(before), steps.get(now)];
       const about = `${VERBS[value("vb", index ?? 0)]} ${"AB"[value("me", index ?? 0)]}`;
-      if (from && from.text !== "" && from.name !== "IDLE") tell(`, ${about}: ${from.text}`);
-      else tell("");
-      if (to?.name === "IDLE") tell(ENDS.includes(from?.name ?? "") ? `, ${about}, ends` : `, ${about}, is killed`);
+      if (from && from.text !== "" && from.name !== "IDLE") flush(`, ${about}: ${from.text}`);
+      else flush("");
+      if (to?.name === "IDLE") flush(ENDS.includes(from?.name ?? "") ? `, ${about}, ends` : `, ${about}, is killed`);
     } else if (NAMES[name]) {
       const whose = index === undefined ? "" : ` ${/^(r_|vm|il|oreq)/.test(name) ? "AB"[Number(index)] : index}`;
       changes.push(`${NAMES[name]}${whose} = ${VALUES[name]?.[now] ?? now}`);
     }
   }
-  tell("");
-  return told;
+  flush("");
+  return sentences;
 }

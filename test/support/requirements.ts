@@ -1,6 +1,6 @@
-import { execFileSync } from "node:child_process";
 import { accessSync, constants, existsSync } from "node:fs";
 import { delimiter, join } from "node:path";
+import { execaSync } from "execa";
 import { describe, test } from "vitest";
 
 const onPath = (program: string) =>
@@ -17,14 +17,7 @@ function writable(path: string): boolean {
   }
 }
 
-function canUnshare(): boolean {
-  try {
-    execFileSync("unshare", ["-m", "-n", "true"], { stdio: "ignore" });
-    return true;
-  } catch {
-    return false;
-  }
-}
+const canUnshare = () => !execaSync("unshare", ["-m", "-n", "true"], { reject: false }).failed;
 
 /** What a test may need of the machine, and what a person sees when it is not there. */
 const requirements = {
@@ -42,7 +35,7 @@ const requirements = {
   },
 } as const;
 
-export type Requirement = keyof typeof requirements;
+type Requirement = keyof typeof requirements;
 
 /**
  * `describe`, if this machine has all that is named. Where it has not, the tests are skipped with the reason in their

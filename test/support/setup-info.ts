@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
 /** What the set-up scripts have brought, as absolute paths. */
-export interface Prepared {
+interface SetupInfo {
   /** Node for development, at least 22. */
   readonly node: string;
   /** Folder with the CLI and Pulumi's own launcher for dynamic providers: a shell that stays. */
@@ -20,6 +20,6 @@ export interface Prepared {
 }
 
 /** Reads what set-up wrote; throws if it has not run. */
-export function prepared(): Prepared {
-  return JSON.parse(readFileSync(join(__dirname, "..", "..", "build", "setup.json"), "utf8")) as Prepared;
+export function setupInfo(): SetupInfo {
+  return JSON.parse(readFileSync(join(__dirname, "..", "..", "build", "setup.json"), "utf8")) as SetupInfo;
 }

@@ -1,9 +1,9 @@
-import { expect, test } from "vitest";
+import { expect } from "vitest";
 import type { Report } from "../../../provider/protocol/report";
-import { SimHost } from "../../simhost/simhost";
+import { expectScenario } from "../../support/expect-scenario";
+import { test } from "../../support/hosts";
 import { requires } from "../../support/requirements";
-import { expectRow } from "../../support/scenario-row";
-import { type Answer, HostProgram } from "./program";
+import type { Answer } from "./program";
 
 const VF = "0000:01:00.4";
 const VF2 = "0000:01:00.5";
@@ -15,13 +15,14 @@ requires(
   "qemu",
   "setup",
 )("claim first, on a real system", () => {
-  test("C-02 the claim and the mark are on disk before the first write, seen from outside while it hangs", async () => {
-    await using host = await SimHost.start();
-    const program = await HostProgram.on(host);
+  test("C-02 the claim and the mark are on disk before the first write, seen from outside while it hangs", async ({
+    installedHost,
+  }) => {
+    const { host, program } = await installedHost();
     const fault = await host.fault({ on: "write", path: TYPE_FILE, hang: true });
     const creating = program.create("vm-1");
     await expect.poll(async () => (await host.writes()).length).toBe(1);
-    expectRow(
+    expectScenario(
       { writes: await program.writes(), record: await program.record("vm-1") },
       { writes: [`${VF} 1152 pending`], record: { phase: "claimed", claim: { vf: VF, typeId: 1152 }, vmm: null } },
     );
@@ -29,7 +30,7 @@ requires(
     expect((await host.inventory()).types[VF]).toBe(0);
     await host.heal(fault);
     const made = await creating;
-    expectRow(await program.seen("vm-1", made), {
+    expectScenario(await program.seen("vm-1", made), {
       writes: [`${VF} 1152 ok`],
       record: { phase: "complete", claim: { vf: VF, typeId: 1152 } },
       outcome: "",
@@ -37,9 +38,10 @@ requires(
     expect(made).toMatchObject({ value: { instance: { state: "running", vfAddress: VF } } });
   });
 
-  test("I-09 a write that hangs keeps its own device busy, after its verb has gone, and no other device", async () => {
-    await using host = await SimHost.start({ gpus: 1, vfs: 2 });
-    const program = await HostProgram.on(host);
+  test("I-09 a write that hangs keeps its own device busy, after its verb has gone, and no other device", async ({
+    installedHost,
+  }) => {
+    const { host, program } = await installedHost({ gpus: 1, vfs: 2 });
     await host.exec(["/bin/sh", "-c", "cat > /etc/vgpu/config.json"], {
       input: '{"accelerator":"tcg","writeDeadlineMs":5000,"releaseWaitMs":500}',
     });
@@ -48,7 +50,7 @@ requires(
     const [hangs, typed] = [`${VF} 1152 pending`, `${VF2} 1152 ok`];
     const record = { claim: { vf: VF, typeId: 1152 } };
     expect(hung).toMatchObject({ error: { details: { claimKept: true, vf: VF } } });
-    expectRow(await program.seen("vm-1", hung), {
+    expectScenario(await program.seen("vm-1", hung), {
       writes: [hangs],
       record,
       says: new RegExp(`${VF}.*pid \\d+`),
@@ -56,7 +58,7 @@ requires(
     });
     const kept = await program.ask("delete", { instance: "vm-1" });
     expect(kept).toMatchObject({ error: { cause: { code: "device_busy" } } });
-    expectRow(await program.seen("vm-1", kept), {
+    expectScenario(await program.seen("vm-1", kept), {
       writes: [hangs],
       record,
       says: new RegExp(`${VF}.*hangs in the driver: pid \\d+`),
@@ -64,7 +66,7 @@ requires(
     });
     const other = await program.create("vm-2");
     expect(other).toMatchObject({ value: { instance: { vfAddress: VF2 } } });
-    expectRow(await program.seen("vm-2", other), {
+    expectScenario(await program.seen("vm-2", other), {
       writes: [hangs, typed],
       record: { phase: "complete", claim: { vf: VF2 } },
       says: "",
@@ -73,7 +75,7 @@ requires(
     const pass = await program.ask("reconcile", {});
     const { findings } = (pass as { value?: unknown }).value as Report;
     const found = findings.map(({ about, kind, text }) => `${kind} ${about}: ${text}`).join("\n");
-    expectRow(
+    expectScenario(
       { ...(await program.seen("vm-1", pass)), says: found },
       {
         writes: [hangs, typed],
@@ -93,7 +95,7 @@ requires(
         { timeout: 20_000 },
       )
       .toBe(true);
-    expectRow(await program.seen("vm-1", last), {
+    expectScenario(await program.seen("vm-1", last), {
       writes: [`${VF} 1152 ok`, typed, `${VF} 0 ok`],
       record: undefined,
       says: "",
@@ -104,9 +106,8 @@ requires(
 
   test("I-10 a card whose reads hang is unreadable, never free, and does not stop the other card", {
     timeout: 120_000,
-  }, async () => {
-    await using host = await SimHost.start({ gpus: 2, vfs: 2, catalog: "l40s" });
-    const program = await HostProgram.on(host);
+  }, async ({ installedHost }) => {
+    const { host, program } = await installedHost({ gpus: 2, vfs: 2, catalog: "l40s" });
     await host.exec(["/bin/sh", "-c", "cat > /etc/vgpu/config.json"], {
       input: '{"accelerator":"tcg","readDeadlineMs":1000}',
     });
@@ -115,21 +116,21 @@ requires(
     expect(made).toMatchObject({ value: { instance: { gpuAddress: "0000:11:00.0" } } });
     const [vf, card] = ["0000:11:00.4", /0000:01:00\.0/];
     const typed = `${vf} 1152 ok`;
-    expectRow(await program.seen("vm-1", made), {
+    expectScenario(await program.seen("vm-1", made), {
       writes: [typed],
       record: { claim: { vf } },
       says: card,
       outcome: "",
     });
     const inspect = await program.ask("inspect", {});
-    expectRow(await program.seen("vm-1", inspect), { writes: [typed], says: card, outcome: "" });
+    expectScenario(await program.seen("vm-1", inspect), { writes: [typed], says: card, outcome: "" });
     const cards =
       (inspect as { value?: { cards: { parent: string; functions: { status: string }[] }[] } }).value?.cards ?? [];
     expect(cards.find(({ parent }) => parent === "0000:01:00.0")?.functions.map(({ status }) => status)).toEqual([
       "unreadable",
       "unreadable",
     ]);
-    expectRow(await program.seen("vm-1", await program.ask("delete", { instance: "vm-1" })), {
+    expectScenario(await program.seen("vm-1", await program.ask("delete", { instance: "vm-1" })), {
       writes: [typed, `${vf} 0 ok`],
       record: undefined,
       outcome: "",

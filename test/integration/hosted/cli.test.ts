@@ -1,7 +1,6 @@
-import { expect, test } from "vitest";
-import { SimHost } from "../../simhost/simhost";
+import { expect } from "vitest";
+import { test } from "../../support/hosts";
 import { requires } from "../../support/requirements";
-import { HostProgram } from "./program";
 
 requires(
   "root",
@@ -9,9 +8,8 @@ requires(
   "qemu",
   "setup",
 )("what people read on the host", () => {
-  test("each verb answers in words, and with a code", async () => {
-    await using host = await SimHost.start({ gpus: 1, vfs: 2 });
-    const program = await HostProgram.on(host);
+  test("each verb prints a sentence and ends with its exit code", async ({ installedHost }) => {
+    const { host, program } = await installedHost({ gpus: 1, vfs: 2 });
     const say = async (...words: string[]) => {
       const { code, stdout, stderr } = await host.exec([program.launcher, ...words]);
       return [code, stdout.trim(), stderr.trim()];

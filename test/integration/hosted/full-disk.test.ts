@@ -1,7 +1,6 @@
-import { expect, test } from "vitest";
-import { SimHost } from "../../simhost/simhost";
+import { expect } from "vitest";
+import { test } from "../../support/hosts";
 import { requires } from "../../support/requirements";
-import { HostProgram } from "./program";
 
 const VF = "0000:01:00.4";
 
@@ -11,9 +10,8 @@ requires(
   "qemu",
   "setup",
 )("a full disk on a real system", () => {
-  test("stop, read, start and delete work, a create fails clearly, and nothing is left", async () => {
-    await using host = await SimHost.start();
-    const program = await HostProgram.on(host);
+  test("stop, read, start and delete work, a create fails clearly, and nothing is left", async ({ installedHost }) => {
+    const { host, program } = await installedHost();
     await program.create("vm-1");
     await host.control.call("fillDisk", {});
     expect(

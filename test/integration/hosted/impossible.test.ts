@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import type { Spec } from "../../../provider/protocol/spec";
 import { SimHost } from "../../simhost/simhost";
+import { expectScenario } from "../../support/expect-scenario";
 import { requires } from "../../support/requirements";
-import { expectRow } from "../../support/scenario-row";
 import { HostProgram, incarnationOf, spec } from "./program";
 
 const [VF, VF2] = ["0000:01:00.4", "0000:01:00.5"];
@@ -33,7 +33,7 @@ requires(
         /1073741824 MiB of memory are wanted, the host has \d+ MiB/,
       ],
     ] as const) {
-      expectRow(await update(change), { writes: [TYPED], record, says, outcome });
+      expectScenario(await update(change), { writes: [TYPED], record, says, outcome });
       expect(await program.pidOf("vm-1")).toBe(pid);
     }
     // The short name is the same profile.
@@ -59,7 +59,7 @@ exit 1
       "mkdir -p /usr/local/bin && cat > /usr/local/bin/dd && chmod 755 /usr/local/bin/dd && command -v dd";
     expect((await host.exec(["/bin/sh", "-c", install], { input: dd })).stdout.trim()).toBe("/usr/local/bin/dd");
     const made = await program.create("vm-1");
-    expectRow(await program.seen("vm-1", made), {
+    expectScenario(await program.seen("vm-1", made), {
       writes: [TYPED, `${VF} 1152 EPERM`, `${VF2} 1152 ok`],
       record: { claim: { vf: VF2 } },
       says: new RegExp(`${VF} is foreign`),

@@ -1,10 +1,11 @@
-import { expect, test } from "vitest";
+import { expect } from "vitest";
 import type { CardReport } from "../../../provider/host/verbs/inspect";
 import type { Report } from "../../../provider/protocol/report";
-import { SimHost } from "../../simhost/simhost";
+import type { SimHost } from "../../simhost/simhost";
+import { expectScenario, type ScenarioColumns } from "../../support/expect-scenario";
+import { test } from "../../support/hosts";
 import { requires } from "../../support/requirements";
-import { expectRow, type Row } from "../../support/scenario-row";
-import { type Answer, HostProgram, until } from "./program";
+import { type Answer, type HostProgram, until } from "./program";
 
 const VF = "0000:01:00.4";
 const CARD = "0000:01:00.0";
@@ -44,21 +45,22 @@ requires(
   "setup",
 )("mdev on a real system", () => {
   /** What a verb has left and said; its writes as `create` or `remove`, the device, the result. */
-  const seenOf = async (program: HostProgram, instance: string, answer: Answer): Promise<Row<string>> => ({
+  const seenOf = async (program: HostProgram, instance: string, answer: Answer): Promise<ScenarioColumns<string>> => ({
     ...(await program.seen(instance, answer)),
     writes: (await program.host.writes())
       .filter(({ caller }) => !caller.foreign)
       .map(({ path, vf, result }) => `${path.split("/").at(-1)} ${vf} ${result}`),
   });
 
-  test("A-04 Q-01 J-01 an mdev is made for a VM, QEMU has it open, and it is removed after the VM has gone", async () => {
-    await using host = await SimHost.start({ framework: "mdev" });
-    const program = await HostProgram.on(host);
+  test("A-04 Q-01 J-01 an mdev is made for a VM, QEMU has it open, and it is removed after the VM has gone", async ({
+    installedHost,
+  }) => {
+    const { host, program } = await installedHost({ framework: "mdev" });
     const created = await program.create("vm-1");
     const { claim } = await program.record("vm-1");
     const uuid = claim?.mdevUuid ?? "";
     const devicePath = `/sys/bus/mdev/devices/${uuid}`;
-    expectRow(await seenOf(program, "vm-1", created), {
+    expectScenario(await seenOf(program, "vm-1", created), {
       writes: [MADE],
       record: { claim: { framework: "mdev", devicePath, vf: VF, parent: CARD, typeId: TYPE } },
       says: "",
@@ -66,7 +68,7 @@ requires(
     });
     const before = await program.record("vm-1");
     const read = await program.ask("read", { instance: "vm-1" });
-    expectRow(await seenOf(program, "vm-1", read), { writes: [MADE], record: before, outcome: "" });
+    expectScenario(await seenOf(program, "vm-1", read), { writes: [MADE], record: before, outcome: "" });
     for (const answer of [created, read])
       expect(answer).toMatchObject({
         value: {
@@ -87,7 +89,7 @@ requires(
     expect(running.holders[uuid]?.join()).toMatch(new RegExp(`qemu-system-x86_64 .*${uuid}`));
 
     const stopped = await program.ask("stop", { instance: "vm-1" });
-    expectRow(await seenOf(program, "vm-1", stopped), {
+    expectScenario(await seenOf(program, "vm-1", stopped), {
       writes: [MADE, REMOVED],
       record: { claim: null },
       outcome: "",
@@ -107,7 +109,7 @@ requires(
       "mkdir /var/lib/vgpu/instances/broken; echo { > /var/lib/vgpu/instances/broken/record.json",
     ]);
     const deleted = await program.ask("delete", { instance: "vm-1" });
-    expectRow(await seenOf(program, "vm-1", deleted), {
+    expectScenario(await seenOf(program, "vm-1", deleted), {
       writes: [MADE, REMOVED, MADE, REMOVED],
       record: undefined,
       outcome: "",
@@ -116,9 +118,10 @@ requires(
     expect([mdevs, marks, holders]).toEqual([{}, {}, {}]);
   });
 
-  test("I-02 J-03 J-04 K-06 what is held or refused stays and is told, reconcile removes what nobody claims", async () => {
-    await using host = await SimHost.start({ framework: "mdev", gpus: 1, vfs: 0 });
-    const program = await HostProgram.on(host);
+  test("I-02 J-03 J-04 K-06 a held or refused mdev stays and is reported, and reconcile removes unclaimed ones", async ({
+    installedHost,
+  }) => {
+    const { host, program } = await installedHost({ framework: "mdev", gpus: 1, vfs: 0 });
     const settings = { accelerator: "tcg", releaseWaitMs: 300, graceMs: 0 };
     await host.exec(["/bin/sh", "-c", "cat > /etc/vgpu/config.json"], { input: JSON.stringify(settings) });
     const uuids: string[] = [];
@@ -138,7 +141,7 @@ requires(
     await host.control.call("foreignHold", { vf: held, node: "cdev" });
     const made = [`create ${CARD} ok`, `create ${CARD} ok`];
     const refused = await program.ask("delete", { instance: "held" });
-    expectRow(await seenOf(program, "held", refused), {
+    expectScenario(await seenOf(program, "held", refused), {
       writes: made,
       record: { claim: { vf: CARD, mdevUuid: held }, deleting: true },
       says: new RegExp(`cause: device_busy: .*${held}.*in use`),
@@ -149,7 +152,7 @@ requires(
     const pass = await program.ask("reconcile", {});
     const findings = (pass.ok ? (pass.value as Report) : undefined)?.findings ?? [];
     const seen = await seenOf(program, "held", pass);
-    expectRow(
+    expectScenario(
       { ...seen, says: findings.map(({ kind, about, text }) => `${kind} ${about}: ${text}`).join("\n") },
       {
         writes: [...made, `remove ${CARD} ok`],
@@ -165,16 +168,17 @@ requires(
     await program.ask("reconcile", {});
     expect((await host.inventory()).mdevs).toEqual({});
     const deleted = await program.ask("delete", { instance: "held" });
-    expectRow(await seenOf(program, "held", deleted), {
+    expectScenario(await seenOf(program, "held", deleted), {
       writes: [...made, `remove ${CARD} ok`, `remove ${CARD} ok`],
       record: undefined,
       outcome: "",
     });
   });
 
-  test("J-03 I-02 an mdev that somebody removes while another process has it is kept until that closes it", async () => {
-    await using host = await SimHost.start({ framework: "mdev", gpus: 1, vfs: 1 });
-    const program = await HostProgram.on(host);
+  test("J-03 I-02 an mdev that somebody removes while another process has it is kept until that closes it", async ({
+    installedHost,
+  }) => {
+    const { host, program } = await installedHost({ framework: "mdev", gpus: 1, vfs: 1 });
     const settings = { accelerator: "tcg", releaseWaitMs: 300, graceMs: 0 };
     await host.exec(["/bin/sh", "-c", "cat > /etc/vgpu/config.json"], { input: JSON.stringify(settings) });
     expect(await program.create("vm-1")).toMatchObject({ ok: true });
@@ -186,7 +190,7 @@ requires(
     await until("the mdev is off the bus", async () => !(await onBus()));
 
     for (const verb of ["delete", "delete"] as const)
-      expectRow(await seenOf(program, "vm-1", await program.ask(verb, { instance: "vm-1" })), {
+      expectScenario(await seenOf(program, "vm-1", await program.ask(verb, { instance: "vm-1" })), {
         writes: [MADE],
         record: { claim: { vf: VF, mdevUuid: uuid }, deleting: true },
         says: new RegExp(`cause: device_busy: mdev ${uuid} on ${VF} of vm-1 is in use: held open by pid ${holder} `),
@@ -206,7 +210,7 @@ requires(
 
     await host.exec(["systemctl", "stop", "holder.service"]);
     expect(await removing).toBe("ok");
-    expectRow(await seenOf(program, "vm-1", await program.ask("delete", { instance: "vm-1" })), {
+    expectScenario(await seenOf(program, "vm-1", await program.ask("delete", { instance: "vm-1" })), {
       writes: [MADE],
       record: undefined,
       outcome: "",
@@ -217,9 +221,8 @@ requires(
     expect(await host.violations()).toEqual([]);
   });
 
-  test("K-18 N-05 after a reboot no mdev is left, and what is desired runs on a new one", async () => {
-    await using host = await SimHost.start({ framework: "mdev", gpus: 1, vfs: 2 });
-    const program = await HostProgram.on(host);
+  test("K-18 N-05 after a reboot no mdev is left, and what is desired runs on a new one", async ({ installedHost }) => {
+    const { host, program } = await installedHost({ framework: "mdev", gpus: 1, vfs: 2 });
     await program.create("vm-1");
     const before = (await program.record("vm-1")).claim?.mdevUuid;
     await host.reboot();
@@ -227,7 +230,7 @@ requires(
     await until("its record is complete", async () => ((await program.record("vm-1")).vmm?.pid ?? 0) > 0, 60_000);
     const after = (await program.record("vm-1")).claim?.mdevUuid ?? "";
     const read = await program.ask("read", { instance: "vm-1" });
-    expectRow(await seenOf(program, "vm-1", read), {
+    expectScenario(await seenOf(program, "vm-1", read), {
       writes: [MADE, MADE],
       record: { desired: "running", claim: { vf: VF } },
       outcome: "",

@@ -5,8 +5,8 @@ import type { Request, RequestOf, Result, Verb } from "../../../provider/protoco
 import type { InstanceRecord } from "../../../provider/protocol/record";
 import type { Spec } from "../../../provider/protocol/spec";
 import type { SimHost } from "../../simhost/simhost";
-import type { Row } from "../../support/scenario-row";
-import { prepared } from "../../support/setup-info";
+import type { ScenarioColumns } from "../../support/expect-scenario";
+import { setupInfo } from "../../support/setup-info";
 
 export const spec = (change: Partial<Spec> = {}): Spec => ({
   profile: "NVIDIA L40S-8Q",
@@ -39,7 +39,7 @@ export class HostProgram {
   }
 
   static async unpackedOn(host: SimHost): Promise<HostProgram> {
-    const { programTgz } = prepared();
+    const { programTgz } = setupInfo();
     const { sha256 } = JSON.parse(readFileSync(join(dirname(programTgz), "program.json"), "utf8")) as {
       sha256: string;
     };
@@ -92,7 +92,7 @@ export class HostProgram {
   }
 
   /** What a verb has left and said, for the shared assertion. */
-  async seen(instance: string, answer: Answer): Promise<Row<string>> {
+  async seen(instance: string, answer: Answer): Promise<ScenarioColumns<string>> {
     const record = await this.record(instance).catch(() => undefined);
     const says = [...(answer.ok ? [] : [describe(answer.error)]), ...answer.warnings].join("\n");
     return { writes: await this.writes(), record, says, outcome: answer.ok ? "" : answer.error.code };

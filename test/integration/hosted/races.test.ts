@@ -1,8 +1,8 @@
-import { expect, test } from "vitest";
-import { SimHost } from "../../simhost/simhost";
+import { expect } from "vitest";
+import { expectScenario } from "../../support/expect-scenario";
+import { test } from "../../support/hosts";
 import { requires } from "../../support/requirements";
-import { expectRow } from "../../support/scenario-row";
-import { type Answer, HostProgram } from "./program";
+import type { Answer } from "./program";
 
 const codeOf = (answer: Answer) => (answer.ok ? "ok" : answer.error.code);
 const vfAddressOf = (answer: Answer & { ok: true }) =>
@@ -15,9 +15,10 @@ requires(
   "qemu",
   "setup",
 )("races on a real system", () => {
-  test("C-04 16 creates at once on 8 free devices: 8 get one each, 8 learn that there is none", async () => {
-    await using host = await SimHost.start({ gpus: 1, vfs: 8 });
-    const program = await HostProgram.on(host);
+  test("C-04 16 creates at once on 8 free devices: 8 get one each, 8 learn that there is none", async ({
+    installedHost,
+  }) => {
+    const { host, program } = await installedHost({ gpus: 1, vfs: 8 });
     const small = { profile: "NVIDIA L40S-1Q", memoryMiB: 64 };
     const smallType = 1147;
     const answers = await Promise.all(range(16).map((n) => program.create(`vm-${n}`, small)));
@@ -26,7 +27,7 @@ requires(
     expect(new Set(vfs).size).toBe(8);
     for (const [n, answer] of answers.entries()) {
       const seen = await program.seen(`vm-${n}`, answer);
-      expectRow(
+      expectScenario(
         { ...seen, writes: [...(seen.writes ?? [])].sort() },
         {
           writes: vfs.map((vf) => `${vf} ${smallType} ok`).sort(),
@@ -40,9 +41,10 @@ requires(
     expect(left).toHaveLength(8);
   });
 
-  test("start, stop, delete and reconcile of one instance at once: one at a time, nothing lost, nothing leaked", async () => {
-    await using host = await SimHost.start({ gpus: 1, vfs: 2 });
-    const program = await HostProgram.on(host);
+  test("start, stop, delete and reconcile of one instance at once: one at a time, nothing lost, nothing leaked", async ({
+    installedHost,
+  }) => {
+    const { host, program } = await installedHost({ gpus: 1, vfs: 2 });
     for (const round of range(3)) {
       const instance = `vm-${round}`;
       expect(codeOf(await program.create(instance))).toBe("ok");
@@ -64,9 +66,8 @@ requires(
     expect(Object.keys(files).filter((path) => /^\/var\/lib\/vgpu\/instances\/(?!\.store$)/.test(path))).toEqual([]);
   });
 
-  test("a verb that waits in vain for another says who holds the lock", async () => {
-    await using host = await SimHost.start({ gpus: 1, vfs: 2 });
-    const program = await HostProgram.on(host);
+  test("a verb that waits in vain for another says who holds the lock", async ({ installedHost }) => {
+    const { host, program } = await installedHost({ gpus: 1, vfs: 2 });
     await program.create("vm-1", { shutdownTimeoutMs: 600_000 });
     await host.exec(["/bin/sh", "-c", "cat > /etc/vgpu/config.json"], {
       input: '{"accelerator":"tcg","lockWaitMs":300}',
@@ -82,9 +83,8 @@ requires(
     expect(codeOf(await stopping)).toBe("ok");
   });
 
-  test("reconcile in a loop while verbs run touches nothing that lives", async () => {
-    await using host = await SimHost.start({ gpus: 2, vfs: 4 });
-    const program = await HostProgram.on(host);
+  test("reconcile in a loop while verbs run touches nothing that lives", async ({ installedHost }) => {
+    const { host, program } = await installedHost({ gpus: 2, vfs: 4 });
     let running = true;
     const passes = (async () => {
       let count = 0;

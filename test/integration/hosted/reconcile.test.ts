@@ -1,7 +1,7 @@
-import { expect, test } from "vitest";
-import { SimHost } from "../../simhost/simhost";
+import { expect } from "vitest";
+import { expectScenario } from "../../support/expect-scenario";
+import { test } from "../../support/hosts";
 import { requires } from "../../support/requirements";
-import { expectRow } from "../../support/scenario-row";
 import { HostProgram, until } from "./program";
 
 const VF = "0000:01:00.4";
@@ -12,17 +12,21 @@ requires(
   "qemu",
   "setup",
 )("reconcile on a real system", () => {
-  test("the timer has a next run also when it is installed long after boot, and the boot unit is enabled", async () => {
-    await using host = await SimHost.start();
+  test("the timer has a next run also when it is installed long after boot, and the boot unit is enabled", async ({
+    installedHost,
+  }) => {
+    const { host } = await installedHost();
     await HostProgram.on(host);
     const next = await host.exec(["systemctl", "show", "-P", "NextElapseUSecMonotonic", "vgpu-reconcile.timer"]);
     expect(next.stdout.trim()).toMatch(/\d/);
     expect((await host.exec(["systemctl", "is-enabled", "vgpu-reconcile.service"])).stdout.trim()).toBe("enabled");
   });
 
-  test("N-05 K-18 after a reboot what is desired runs again, on a device that is typed anew", async () => {
-    await using host = await SimHost.start();
-    const program = await HostProgram.on(host);
+  test("N-05 K-18 after a reboot what is desired runs again, on a device whose type is set again", async ({
+    startHost,
+    program,
+  }) => {
+    const host = await startHost();
     await program.create("vm-1", { restartPolicy: "Never" });
     await program.create("off", { running: false });
     const before = await program.record("vm-1");
@@ -35,7 +39,7 @@ requires(
       "the pass has ended",
       async () => (await host.exec(["systemctl", "is-active", "vgpu-reconcile"])).stdout.trim() === "inactive",
     );
-    expectRow(await program.seen("vm-1", await program.ask("read", { instance: "vm-1" })), {
+    expectScenario(await program.seen("vm-1", await program.ask("read", { instance: "vm-1" })), {
       writes: [`${VF} 1152 ok`, `${VF} 1152 ok`],
       record: { desired: "running", phase: "complete", claim: { vf: VF, typeId: 1152 } },
       says: "",
@@ -47,9 +51,10 @@ requires(
     expect(journal.stdout).toContain("done vm-1: started");
   });
 
-  test("somebody removes /run/vgpu while VMs run: a pass marks their devices again, and each is given back in full", async () => {
-    await using host = await SimHost.start();
-    const program = await HostProgram.on(host);
+  test("somebody removes /run/vgpu while VMs run: a pass marks their devices again, and each is released completely", async ({
+    installedHost,
+  }) => {
+    const { host, program } = await installedHost();
     await host.exec(["systemctl", "stop", "vgpu-reconcile.timer"]);
     for (const id of ["vm-1", "vm-2"]) expect(await program.create(id)).toMatchObject({ ok: true });
     const { marks } = await host.inventory();
@@ -64,9 +69,10 @@ requires(
     await host.assertSafe();
   });
 
-  test("a stop or restart of the reconcile unit takes no VM with it, and passes never run side by side", async () => {
-    await using host = await SimHost.start();
-    const program = await HostProgram.on(host);
+  test("a stop or restart of the reconcile unit takes no VM with it, and passes never run side by side", async ({
+    installedHost,
+  }) => {
+    const { host, program } = await installedHost();
     await program.create("vm-1");
     const pid = await program.pidOf("vm-1");
     await host.exec(["systemctl", "restart", "vgpu-reconcile"]);

@@ -1,8 +1,9 @@
-import { expect, test } from "vitest";
-import { SimHost } from "../../simhost/simhost";
+import { expect } from "vitest";
+import type { SimHost } from "../../simhost/simhost";
+import { expectScenario } from "../../support/expect-scenario";
+import { test } from "../../support/hosts";
 import { requires } from "../../support/requirements";
-import { expectRow } from "../../support/scenario-row";
-import { HostProgram, incarnationOf, until } from "./program";
+import { incarnationOf, until } from "./program";
 
 const VF = "0000:01:00.4";
 const TYPED = `${VF} 1152 ok`;
@@ -14,12 +15,13 @@ requires(
   "qemu",
   "setup",
 )("release on a real system", () => {
-  test("C-01 I-01 a create types the device once, and a device that reads 0 already is dropped without a write", async () => {
-    await using host = await SimHost.start();
-    const program = await HostProgram.on(host);
+  test("C-01 I-01 a create types the device once, and a device that reads 0 already is dropped without a write", async ({
+    installedHost,
+  }) => {
+    const { host, program } = await installedHost();
     const made = await program.create("vm-1");
     expect(made).toMatchObject({ code: 0, value: { instance: { vfAddress: VF, state: "running" } } });
-    expectRow(await program.seen("vm-1", made), {
+    expectScenario(await program.seen("vm-1", made), {
       writes: [TYPED],
       record: {
         phase: "complete",
@@ -39,7 +41,7 @@ requires(
     await host.exec(["systemctl", "kill", "--signal=SIGKILL", "vgpu-vm-vm-1"]);
     await until("the unit is gone", async () => (await program.pidOf("vm-1")) === 0);
     await host.control.call("foreignType", { vf: VF, type: 0 });
-    expectRow(await program.seen("vm-1", await program.ask("delete", { instance: "vm-1" })), {
+    expectScenario(await program.seen("vm-1", await program.ask("delete", { instance: "vm-1" })), {
       writes: [TYPED],
       record: undefined,
       says: "",
@@ -47,9 +49,10 @@ requires(
     });
   });
 
-  test("I-02 a process that holds the device keeps it from being released; once it ends, delete succeeds", async () => {
-    await using host = await SimHost.start();
-    const program = await HostProgram.on(host);
+  test("I-02 a process that holds the device keeps it from being released; once it ends, delete succeeds", async ({
+    installedHost,
+  }) => {
+    const { host, program } = await installedHost();
     await program.create("vm-1");
     const { claim } = await program.record("vm-1");
     await host.exec(["systemctl", "kill", "--signal=SIGKILL", "vgpu-vm-vm-1"]);
@@ -59,7 +62,7 @@ requires(
 
     const refused = await program.ask("delete", { instance: "vm-1" });
     expect(refused).toMatchObject({ error: { details: { claimKept: true, vf: VF }, cause: { code: "device_busy" } } });
-    expectRow(await program.seen("vm-1", refused), {
+    expectScenario(await program.seen("vm-1", refused), {
       writes: [TYPED],
       record: { claim, deleting: true },
       says: new RegExp(`${VF} of vm-1 is in use: held open by pid \\d+ \\(/dev/vfio/devices/vfio0\\)`),
@@ -67,7 +70,7 @@ requires(
     });
 
     await host.control.call("foreignRelease", {});
-    expectRow(await program.seen("vm-1", await program.ask("delete", { instance: "vm-1" })), {
+    expectScenario(await program.seen("vm-1", await program.ask("delete", { instance: "vm-1" })), {
       writes: [TYPED, CLEARED],
       record: undefined,
       says: "",
@@ -75,9 +78,10 @@ requires(
     });
   });
 
-  test("H-02 a stale claim on the device of another live instance is dropped, and the other one is untouched", async () => {
-    await using host = await SimHost.start();
-    const program = await HostProgram.on(host);
+  test("H-02 a stale claim on the device of another live instance is dropped, and the other one is untouched", async ({
+    installedHost,
+  }) => {
+    const { program } = await installedHost();
     await program.create("live");
     await program.copyRecord("live", "stale", (record) => ({
       ...record,
@@ -86,7 +90,7 @@ requires(
       vmm: null,
     }));
     const live = await program.record("live");
-    expectRow(await program.seen("stale", await program.ask("delete", { instance: "stale" })), {
+    expectScenario(await program.seen("stale", await program.ask("delete", { instance: "stale" })), {
       writes: [TYPED],
       record: undefined,
       says: new RegExp(`^${VF} was typed for live: .*, which was not set for stale`),

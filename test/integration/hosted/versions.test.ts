@@ -1,5 +1,5 @@
-import { expect, test } from "vitest";
-import { SimHost } from "../../simhost/simhost";
+import { expect } from "vitest";
+import { test } from "../../support/hosts";
 import { requires } from "../../support/requirements";
 import { HostProgram } from "./program";
 
@@ -9,8 +9,10 @@ requires(
   "qemu",
   "setup",
 )("versions of the host program", () => {
-  test("S-10 a newer version comes beside the older one, each answers, and another protocol is refused by both names", async () => {
-    await using host = await SimHost.start({ gpus: 1, vfs: 2 });
+  test("S-10 a newer version comes beside the older one, each answers, and another protocol is refused by both names", async ({
+    startHost,
+  }) => {
+    const host = await startHost({ gpus: 1, vfs: 2 });
     const older = await HostProgram.on(host);
     const folder = older.launcher.replace(/\/vgpu-host$/, "");
     const newer = folder.replace(/[0-9a-f]{64}$/, "e".repeat(64));

@@ -54,7 +54,7 @@ async function openEntry(
   if (found.kind === "device") {
     const handle = await hardware.open(path, { pid: describe(pid).pid, readOnly });
     const close = () => hardware.close(handle);
-    // The kernel tells of a last close some time after it. A look must be over when its close returns.
+    // The kernel reports a last close some time after it. A look must be over when its close returns.
     return { ...NOTHING_OPEN, ...(handle.probe && { flush: close }), release: close };
   }
   return {

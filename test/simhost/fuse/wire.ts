@@ -23,7 +23,7 @@ export const OP = {
 export const ROOT_ID = 1;
 
 /** Largest write that the kernel may hand over; a sysfs file takes one page. */
-export const MAX_WRITE = 4096;
+const MAX_WRITE = 4096;
 /** The kernel refuses to be read with less. */
 export const READ_BUFFER = 16384;
 
@@ -125,7 +125,7 @@ export const body = {
     writeAttributes(out, 16, attributes);
     return out;
   },
-  /** `flush` asks to be told of every close. */
+  /** `flush` asks for a message at every close. */
   open(handle: number, flush = false): Buffer {
     const out = Buffer.alloc(16);
     out.writeBigUInt64LE(BigInt(handle), 0);

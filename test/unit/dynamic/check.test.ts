@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, test } from "vitest";
 import { checkInputs } from "../../../provider/dynamic/check";
 import { UNKNOWN } from "../../../provider/dynamic/inputs";
 
@@ -15,7 +15,7 @@ const good = {
 const failures = async (more: Values) => (await checkInputs({ ...good, ...more })).failures;
 
 describe("check", () => {
-  it("fills in the defaults", async () => {
+  test("fills in the defaults", async () => {
     const { inputs, failures: none } = await checkInputs({ ...good, gpu: null });
     expect(none).toEqual([]);
     expect(inputs).toEqual({
@@ -92,12 +92,12 @@ describe("check", () => {
     ],
     ["an input of another product", { cloudInit: "x" }, "cloudInit", /unknown property; known are host, connection/],
   ];
-  it.each(bad)("R-09 refuses %s", async (_what, more, property, reason) => {
+  test.each(bad)("R-09 refuses %s", async (_what, more, property, reason) => {
     const found = (await failures(more)).find((problem) => problem.property === property);
     expect(found?.reason).toMatch(reason);
   });
 
-  it("R-09 names every problem at once", async () => {
+  test("R-09 names every problem at once", async () => {
     const found = await failures({
       host: "",
       vcpus: -1,
@@ -116,7 +116,7 @@ describe("check", () => {
     ]);
   });
 
-  it("R-16 never repeats a value", async () => {
+  test("R-16 never repeats a value", async () => {
     const secret = "hunter2-hunter2";
     const values = { privateKey: secret, password: [secret], privateKeyPassword: 5, hostKey: secret, proxy: secret };
     const found = await failures({ connection: values, memory: secret, restartPolicy: secret, image: secret });
@@ -124,7 +124,7 @@ describe("check", () => {
     expect(JSON.stringify(found)).not.toContain("hunter2");
   });
 
-  it("R-10 does not judge what is not known yet, at any depth", async () => {
+  test("R-10 does not judge what is not known yet, at any depth", async () => {
     expect(
       await failures({ host: UNKNOWN, vcpus: UNKNOWN, connection: UNKNOWN, image: UNKNOWN, gpu: UNKNOWN }),
     ).toEqual([]);

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, it, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { differenceOf } from "../../../provider/dynamic/diff";
 import { EFFECTS, type InputName } from "../../../provider/dynamic/input-changes";
 import { type FullInputs, UNKNOWN } from "../../../provider/dynamic/inputs";
@@ -65,18 +65,18 @@ const changed: Record<InputName, unknown> = {
 };
 
 describe("diff", () => {
-  it("says that nothing changes when nothing does", () => {
+  test("says that nothing changes when nothing does", () => {
     expect(differenceOf(state(), inputs)).toEqual({ changes: false, replaces: [], deleteBeforeReplace: true });
   });
 
-  it.each(Object.entries(EFFECTS))("R-11 a changed %s is: %s", (name, effect) => {
+  test.each(Object.entries(EFFECTS))("R-11 a changed %s is: %s", (name, effect) => {
     const news = { ...inputs, [name]: changed[name as InputName] };
     const { changes, replaces } = differenceOf(state(), news);
     expect(changes).toBe(effect !== "none");
     expect(replaces).toEqual(effect === "replace" ? [name === "imageSha256" ? "image" : name] : []);
   });
 
-  it("R-11 the README says the same", () => {
+  test("R-11 the README says the same", () => {
     const rows = readFileSync(join(__dirname, "../../../README.md"), "utf8").split("\n");
     const words = {
       replace: /^replaces/,
@@ -91,13 +91,13 @@ describe("diff", () => {
     }
   });
 
-  it.each(Object.entries(EFFECTS))("R-10 a %s that is not known yet may change (%s)", (name, effect) => {
+  test.each(Object.entries(EFFECTS))("R-10 a %s that is not known yet may change (%s)", (name, effect) => {
     const { changes, replaces } = differenceOf(state(), { ...inputs, [name]: UNKNOWN });
     expect(changes).toBe(effect !== "none");
     expect(replaces).toHaveLength(effect === "replace" ? 1 : 0);
   });
 
-  it("R-10 a value that is not known yet deep inside may change", () => {
+  test("R-10 a value that is not known yet deep inside may change", () => {
     expect(differenceOf(state(), { ...inputs, connection: { user: "root", hostKey: UNKNOWN } })).toMatchObject({
       changes: true,
     });
@@ -119,13 +119,13 @@ describe("diff", () => {
       "other settings: vcpus, memoryMiB",
     ],
   ];
-  it.each(drifts)("R-13 sees that %s", (_what, more, words) => {
+  test.each(drifts)("R-13 sees that %s", (_what, more, words) => {
     const seen: string[] = [];
     expect(differenceOf(state(more), inputs, (text) => seen.push(text))).toMatchObject({ changes: true, replaces: [] });
     expect(seen.join()).toContain(words);
   });
 
-  it("R-25 a setting that the host does not know yet is no drift", () => {
+  test("R-25 a setting that the host does not know yet is no drift", () => {
     const { restartPolicy: _newer, ...older } = toSpec(inputs);
     expect(differenceOf({ ...state(), appliedSpec: JSON.stringify(older) }, inputs)).toMatchObject({ changes: false });
   });

@@ -5,7 +5,7 @@ import { dirname, join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, expect, test } from "vitest";
 import { requires } from "../../support/requirements";
-import { prepared } from "../../support/setup-info";
+import { setupInfo } from "../../support/setup-info";
 
 // What a user's editor and compiler see of the packed package. Each line behind @ts-expect-error must not compile.
 const PROGRAM = `
@@ -76,7 +76,7 @@ requires("setup")("the public declarations", () => {
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
   test.each(Object.entries(SETTINGS))("a user's program compiles with %s", { timeout: 120_000 }, async (_, options) => {
-    const { consumer, node } = prepared();
+    const { consumer, node } = setupInfo();
     rmSync(join(folder, "node_modules"), { force: true });
     symlinkSync(join(consumer, "node_modules"), join(folder, "node_modules"));
     writeFileSync(join(folder, "package.json"), '{ "name": "user", "private": true }\n');
@@ -92,7 +92,7 @@ requires("setup")("the public declarations", () => {
   });
 
   test("they reach no dependency but Pulumi's SDK", () => {
-    const root = join(prepared().consumer, "node_modules/pulumi-vgpu");
+    const root = join(setupInfo().consumer, "node_modules/pulumi-vgpu");
     const seen = new Set<string>();
     const visit = (file: string): void => {
       if (seen.has(file)) return;

@@ -1,7 +1,7 @@
-import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { execaSync } from "execa";
 import { expect, test } from "vitest";
 
 type Suite = { status: string; assertionResults: { status: string }[] };
@@ -11,13 +11,14 @@ const suite = (status: string, ...states: string[]): Suite => ({
 });
 
 /** Last line and exit status for what a runner reported, how it ended, and whether something was left behind. */
-function closing(suites: Suite[] | undefined, status: number, left: number): [string, number | null] {
+function closing(suites: Suite[] | undefined, status: number, left: number): [string, number | undefined] {
   const folder = mkdtempSync(join(tmpdir(), "pulumi-vgpu-count-"));
   try {
     const file = join(folder, "results.json");
     if (suites) writeFileSync(file, JSON.stringify({ testResults: suites }));
-    const end = spawnSync(process.execPath, ["scripts/count-tests.mjs", file, String(status), String(left)]);
-    return [end.stdout.toString().trim().split("\n").at(-1) ?? "", end.status];
+    const args = ["scripts/count-tests.mjs", file, String(status), String(left)];
+    const { stdout, exitCode } = execaSync(process.execPath, args, { reject: false });
+    return [stdout.trim().split("\n").at(-1) ?? "", exitCode];
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }

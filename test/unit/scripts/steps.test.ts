@@ -1,7 +1,7 @@
-import { execFile } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { execa } from "execa";
 import { afterEach, beforeEach, expect, test } from "vitest";
 
 let build: string;
@@ -11,14 +11,11 @@ beforeEach(() => {
 afterEach(() => rmSync(build, { recursive: true, force: true }));
 
 /** Runs a script that has the steps at hand; answers with its status and what a person sees. */
-function run(script: string): Promise<{ code: number; text: string }> {
+async function run(script: string): Promise<{ code: number; text: string }> {
   const file = join(build, "script.sh");
   writeFileSync(file, `set -eu\nbuild=${build}\n. ${resolve("scripts/steps.sh")}\nbegin_steps\n${script}\n`);
-  return new Promise((done) => {
-    execFile("sh", [file], (error, stdout, stderr) =>
-      done({ code: error ? Number(error.code ?? -1) : 0, text: stdout + stderr }),
-    );
-  });
+  const { exitCode, stdout, stderr } = await execa("sh", [file], { reject: false, stripFinalNewline: false });
+  return { code: exitCode ?? -1, text: stdout + stderr };
 }
 
 test("steps run side by side, and each says what it did and how long it took", async () => {

@@ -21,7 +21,7 @@ import {
   vfAt,
 } from "../../../sim/scenario";
 import { Sim } from "../../../sim/sim-system";
-import { expectRow } from "../../../support/scenario-row";
+import { expectScenario } from "../../../support/expect-scenario";
 
 const SMALL = "NVIDIA L40S-2Q";
 const SMALL_TYPE = 1148;
@@ -33,7 +33,7 @@ test("B-01 the card with the least load is taken; load is what records claim, no
   const sim = twoCards();
   putRecord(sim, "old", { claim: claimOn(sim, { profile: SMALL, typeId: SMALL_TYPE }) });
   foreignTypes(sim, SECOND_CARD_VF, SMALL_TYPE);
-  expectRow(seenOf(sim, await create(sim, "a", { profile: SMALL })), {
+  expectScenario(seenOf(sim, await create(sim, "a", { profile: SMALL })), {
     writes: [`0000:11:00.5 ${SMALL_TYPE} ok`],
     record: { claim: { vf: "0000:11:00.5", parent: CARD2 } },
     outcome: "",
@@ -47,12 +47,12 @@ test("B-02 a card whose load is not fully known comes last, and is used when it 
     claim: claimOn(sim, { vf: SECOND_CARD_VF, parent: CARD2, profile: SMALL, typeId: SMALL_TYPE }),
   });
   const first = `0000:11:00.5 ${SMALL_TYPE} ok`;
-  expectRow(seenOf(sim, await create(sim, "a", { profile: SMALL })), {
+  expectScenario(seenOf(sim, await create(sim, "a", { profile: SMALL })), {
     writes: [first],
     record: { claim: { vf: "0000:11:00.5", parent: CARD2 } },
     outcome: "",
   });
-  expectRow(seenOf(sim, await create(sim, "b", { profile: SMALL }), "b"), {
+  expectScenario(seenOf(sim, await create(sim, "b", { profile: SMALL }), "b"), {
     writes: [first, `${VF2} ${SMALL_TYPE} ok`],
     record: { claim: { vf: VF2, parent: CARD1 } },
     outcome: "",
@@ -62,7 +62,7 @@ test("B-02 a card whose load is not fully known comes last, and is used when it 
 test("B-03 a clean function is taken before a dirty one", async () => {
   const sim = new Sim({ vfs: 3 });
   makeDirty(sim, VF1);
-  expectRow(seenOf(sim, await create(sim, "a")), {
+  expectScenario(seenOf(sim, await create(sim, "a")), {
     writes: [`${VF2} ${TYPE} ok`],
     record: { claim: { vf: VF2 } },
     outcome: "",
@@ -77,7 +77,7 @@ test("B-04 a dirty function of ours is reset first, with the claim on the disk",
   atWrite(sim, 1, () => {
     claimed = savedClaim(sim);
   });
-  expectRow(seenOf(sim, await create(sim, "a")), {
+  expectScenario(seenOf(sim, await create(sim, "a")), {
     writes: [`${VF1} 0 ok`, `${VF1} ${TYPE} ok`],
     record: { claim: { vf: VF1 } },
     outcome: "",
@@ -88,7 +88,7 @@ test("B-04 a dirty function of ours is reset first, with the claim on the disk",
 test("B-04 (b) a foreign function is never reset", async () => {
   const sim = new Sim({ vfs: 1 });
   foreignTypes(sim, VF1, TYPE);
-  expectRow(seenOf(sim, await create(sim, "a")), {
+  expectScenario(seenOf(sim, await create(sim, "a")), {
     writes: [],
     record: undefined,
     says: new RegExp(`${VF1}: foreign`),
@@ -101,7 +101,7 @@ test("B-05 a dirty function that somebody holds open is passed over, and alone i
   makeDirty(sim, VF1);
   makeDirty(sim, VF2);
   await holdOpen(sim, VF1);
-  expectRow(seenOf(sim, await create(sim, "a")), {
+  expectScenario(seenOf(sim, await create(sim, "a")), {
     writes: [`${VF2} 0 ok`, `${VF2} ${TYPE} ok`],
     record: { claim: { vf: VF2 } },
     outcome: "",
@@ -110,7 +110,7 @@ test("B-05 a dirty function that somebody holds open is passed over, and alone i
   const alone = new Sim({ vfs: 1 });
   makeDirty(alone, VF1);
   await holdOpen(alone, VF1);
-  expectRow(seenOf(alone, await create(alone, "a")), {
+  expectScenario(seenOf(alone, await create(alone, "a")), {
     writes: [],
     record: undefined,
     says: new RegExp(`${VF1}: in use`),
@@ -125,7 +125,7 @@ test("B-06 dirty functions of ours that hide the profile are reset, then it is t
   atWrite(sim, 1, () => {
     claimed = savedClaim(sim);
   });
-  expectRow(seenOf(sim, await create(sim, "a")), {
+  expectScenario(seenOf(sim, await create(sim, "a")), {
     writes: [`${VF1} 0 ok`, `${VF2} 0 ok`, `${VF1} ${TYPE} ok`],
     record: { claim: { vf: VF1, typeId: TYPE } },
     outcome: "",
@@ -143,7 +143,7 @@ test("B-06 what is claimed, foreign, quarantined or held open is not reset, and 
   makeDirty(sim, VF4, "ghost", SMALL_TYPE);
   const failures = ["x", "y"].map((instance) => ({ instance, reason: "refused", at: "" }));
   sim.disk.put(`/run/vgpu/health/${VF4}.json`, JSON.stringify({ bootId: sim.kernel.bootId, failures }));
-  expectRow(seenOf(sim, await create(sim, "a")), {
+  expectScenario(seenOf(sim, await create(sim, "a")), {
     writes: [],
     record: undefined,
     says: new RegExp(PROFILE),
@@ -155,7 +155,7 @@ test("B-06 after one reset that did not help, it is over", async () => {
   const sim = new Sim({ vfs: 2 });
   makeDirty(sim, VF1, "ghost", SMALL_TYPE);
   foreignTypes(sim, VF2, SMALL_TYPE);
-  expectRow(seenOf(sim, await create(sim, "a")), {
+  expectScenario(seenOf(sim, await create(sim, "a")), {
     writes: [`${VF1} 0 ok`],
     record: undefined,
     says: new RegExp(PROFILE),
@@ -166,7 +166,7 @@ test("B-06 after one reset that did not help, it is over", async () => {
 test("B-07 (a) without any virtual function it says what is missing", async () => {
   const sim = new Sim({ vfs: 2 });
   for (const vf of sim.hardware.functions) vf.present = false;
-  expectRow(seenOf(sim, await create(sim, "a")), {
+  expectScenario(seenOf(sim, await create(sim, "a")), {
     writes: [],
     record: undefined,
     says: /driver.*SR-IOV/,
@@ -176,7 +176,7 @@ test("B-07 (a) without any virtual function it says what is missing", async () =
 
 test("B-07 (b) an unknown profile is named together with what is offered", async () => {
   const sim = new Sim();
-  expectRow(seenOf(sim, await create(sim, "a", { profile: "NVIDIA L40S-7Q" })), {
+  expectScenario(seenOf(sim, await create(sim, "a", { profile: "NVIDIA L40S-7Q" })), {
     writes: [],
     record: undefined,
     says: /L40S-7Q.*NVIDIA L40S-8Q/,
@@ -184,11 +184,11 @@ test("B-07 (b) an unknown profile is named together with what is offered", async
   });
 });
 
-test("B-07 (c) when it is not to be had now, it says who uses what", async () => {
+test("B-07 (c) when no function is available now, it says who uses what", async () => {
   const sim = new Sim({ vfs: 2 });
   await create(sim, "first");
   foreignTypes(sim, VF2, OTHER_TYPE);
-  expectRow(seenOf(sim, await create(sim, "a")), {
+  expectScenario(seenOf(sim, await create(sim, "a")), {
     writes: [`${VF1} ${TYPE} ok`],
     record: undefined,
     says: new RegExp(`${VF1}: first.*${VF2}: foreign`),
@@ -200,7 +200,7 @@ test("B-07 (d) when only quarantined functions are left, it says which and why",
   const sim = new Sim({ vfs: 1 });
   const failures = ["x", "y"].map((instance) => ({ instance, reason: `refused for ${instance}`, at: "" }));
   sim.disk.put(`/run/vgpu/health/${VF1}.json`, JSON.stringify({ bootId: sim.kernel.bootId, failures }));
-  expectRow(seenOf(sim, await create(sim, "a")), {
+  expectScenario(seenOf(sim, await create(sim, "a")), {
     writes: [],
     record: undefined,
     says: new RegExp(`${VF1}.*refused for x.*refused for y`),
@@ -210,7 +210,7 @@ test("B-07 (d) when only quarantined functions are left, it says which and why",
 
 test("B-08 of cards that are alike the one with the lower address is taken", async () => {
   const sim = twoCards();
-  expectRow(seenOf(sim, await create(sim, "a")), {
+  expectScenario(seenOf(sim, await create(sim, "a")), {
     writes: [`${VF1} ${TYPE} ok`],
     record: { claim: { vf: VF1, parent: CARD1 } },
     outcome: "",
@@ -222,7 +222,7 @@ test("B-08 a card without quarantined functions wins over one with less load", a
   const failures = ["x", "y"].map((instance) => ({ instance, reason: "", at: "" }));
   sim.disk.put(`/run/vgpu/health/${VF2}.json`, JSON.stringify({ bootId: sim.kernel.bootId, failures }));
   putRecord(sim, "old", { claim: claimOn(sim, { vf: "0000:11:00.5", parent: CARD2 }) });
-  expectRow(seenOf(sim, await create(sim, "a")), {
+  expectScenario(seenOf(sim, await create(sim, "a")), {
     writes: [`${SECOND_CARD_VF} ${TYPE} ok`],
     record: { claim: { vf: SECOND_CARD_VF, parent: CARD2 } },
     outcome: "",
@@ -238,7 +238,7 @@ test.each(["EIO", "EINVAL"] as const)(
     sim.hardware.onAttempt = () => {
       claimedAt.push(savedClaim(sim));
     };
-    expectRow(seenOf(sim, await create(sim, "a")), {
+    expectScenario(seenOf(sim, await create(sim, "a")), {
       writes: [...[VF1, VF2, VF3].map((vf) => `${vf} ${TYPE} ${errno}`), `${SECOND_CARD_VF} ${TYPE} ok`],
       record: { claim: { vf: SECOND_CARD_VF } },
       outcome: "",
@@ -247,10 +247,10 @@ test.each(["EIO", "EINVAL"] as const)(
   },
 );
 
-test("B-09 when every try is refused, it ends, and all causes are told", async () => {
+test("B-09 when every try is refused, it ends, and all causes are reported", async () => {
   const sim = new Sim({ vfs: 2 });
   for (const vf of [VF1, VF2]) refuseWrites(sim, vf, TYPE, "EIO");
-  expectRow(seenOf(sim, await create(sim, "a")), {
+  expectScenario(seenOf(sim, await create(sim, "a")), {
     writes: [`${VF1} ${TYPE} EIO`, `${VF2} ${TYPE} EIO`],
     record: undefined,
     says: new RegExp(`${VF1}: .*EIO.*${VF2}: .*EIO`),
@@ -265,14 +265,14 @@ test("H-18 a function that is marked for an instance that may live is not chosen
   sim.disk.erase("/var/lib/vgpu/instances/b");
   putMark(sim, VF1, "b");
   const unit = sim.kernel.spawn("vgpu-vm-b.service");
-  expectRow(seenOf(sim, await create(sim, "a")), {
+  expectScenario(seenOf(sim, await create(sim, "a")), {
     writes: [],
     record: undefined,
     says: new RegExp(`${VF1}: .*names b`),
     outcome: "no_capacity",
   });
   sim.kernel.end(unit);
-  expectRow(seenOf(sim, await create(sim, "a")), {
+  expectScenario(seenOf(sim, await create(sim, "a")), {
     writes: [`${VF1} ${TYPE} ok`],
     record: { claim: { vf: VF1 } },
     outcome: "",

@@ -1,6 +1,6 @@
 import { test } from "vitest";
 import { type Holding, type ReleaseFacts, releaseVerdict } from "../../../../provider/host/claims/release";
-import { expectDecision } from "../../../support/scenario-row";
+import { expectDecision } from "../../../support/expect-scenario";
 
 const holding: Holding = { instance: "a", vmm: null, vf: "0000:01:00.4", typeId: 7, current: true };
 const facts: ReleaseFacts = {

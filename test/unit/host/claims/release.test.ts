@@ -14,19 +14,21 @@ import {
   makeDirty,
   makeUnreadable,
   markOf,
+  messagesOf,
   OTHER_TYPE,
   pretendType,
   putMark,
   SECOND_CARD_VF,
   seenOf,
-  told,
   unitOf,
   VF1,
   VF2,
   vfAt,
 } from "../../../sim/scenario";
 import { Sim } from "../../../sim/sim-system";
-import { expectRow } from "../../../support/scenario-row";
+import { expectScenario } from "../../../support/expect-scenario";
+
+const TYPED1 = `${VF1} ${TYPE} ok`;
 
 /** A stopped instance that has left its claim on a device of its type. */
 function leftover(options: ConstructorParameters<typeof Sim>[0] = {}) {
@@ -40,11 +42,11 @@ function leftover(options: ConstructorParameters<typeof Sim>[0] = {}) {
 const ASKED = { instance: "a", incarnation: newIncarnation(), owner: "org/a", spec: spec(), adopt: false };
 const deleteIt = (sim: Sim) => run(sim, "delete", { instance: "a" });
 
-/** Deletes `a`, which must keep its claim and say why; a write that is tried again and again is told once. */
+/** Deletes `a`, which must keep its claim and say why; a write that is repeated is listed once. */
 async function keeps(sim: Sim, cause: string, says: RegExp, written: string[] = []) {
   const claim = recordOf(sim, "a")?.claim;
   const outcome = await deleteIt(sim);
-  expectRow(
+  expectScenario(
     { ...seenOf(sim, outcome), writes: distinctWrites(sim), outcome: [outcome.code, outcome.error?.cause?.code] },
     {
       writes: written,
@@ -57,7 +59,7 @@ async function keeps(sim: Sim, cause: string, says: RegExp, written: string[] = 
 
 /** Deletes `a`, which must succeed without a word. */
 async function goes(sim: Sim, written: string[]) {
-  expectRow(seenOf(sim, await deleteIt(sim)), { writes: written, record: undefined, says: "", outcome: "" });
+  expectScenario(seenOf(sim, await deleteIt(sim)), { writes: written, record: undefined, says: "", outcome: "" });
 }
 
 /** What a pass of reconciliation has left and said, its findings too. */
@@ -108,7 +110,7 @@ test("I-04 (a) a process that ends while it is looked at holds nothing", async (
     if (found) sim.kernel.end(found);
   };
   sim.kernel.spawn("");
-  expectRow(seenOf(sim, await run(sim, "delete", { instance: "a" }, actor)), {
+  expectScenario(seenOf(sim, await run(sim, "delete", { instance: "a" }, actor)), {
     writes: [`${VF1} 0 ok`],
     record: undefined,
     says: "",
@@ -129,7 +131,7 @@ test("I-06 a device that is opened after an early look is left alone: each is lo
   makeDirty(sim, VF1, "ghost");
   makeDirty(sim, VF2, "other-ghost");
   atWrite(sim, 1, () => void holdOpen(sim, VF2));
-  expectRow(passOf(sim, await run(sim, "reconcile", {}), "other-ghost"), {
+  expectScenario(passOf(sim, await run(sim, "reconcile", {}), "other-ghost"), {
     writes: [`${VF1} 0 ok`],
     record: undefined,
     says: new RegExp(`pending ${VF2}: .*in use`),
@@ -165,7 +167,7 @@ test("I-08 a handle that is shown under another name counts by the device's numb
   await goes(sim, [`${VF1} 0 ok`]);
 });
 
-test("I-08 the kernel's word on the group counts also when no process shows the handle", async () => {
+test("I-08 a group that the kernel reports as busy counts also when no process shows the handle", async () => {
   const sim = leftover();
   await sim.hardware.open(`/dev/vfio/${vfAt(sim, VF1).iommuGroup}`, { pid: 1, readOnly: false });
   await keeps(sim, "device_busy", new RegExp(`${VF1} of a is in use: the kernel says`));
@@ -177,29 +179,29 @@ test("I-09 a write that hangs keeps its device and nothing else", async () => {
   const first = await create(sim, "a");
   const [hangs, typed, cleared] = [`${VF1} ${TYPE} pending`, `${VF2} ${TYPE} ok`, `${VF2} 0 ok`];
   const claim = { vf: VF1, typeId: TYPE };
-  expectRow(seenOf(sim, first), {
+  expectScenario(seenOf(sim, first), {
     writes: [hangs],
     record: { claim },
     says: new RegExp(`${VF1}.*pid \\d+`),
     outcome: "vgpu_cleanup_pending",
   });
   expect(first.error?.details).toMatchObject({ claimKept: true, vf: VF1 });
-  const pid = /pid (\d+)/.exec(told(first))?.[1];
+  const pid = /pid (\d+)/.exec(messagesOf(first))?.[1];
   const writer = new RegExp(`hangs in the driver: pid ${pid}`);
   await keeps(sim, "device_busy", writer, [hangs]);
-  expectRow(seenOf(sim, await create(sim, "b"), "b"), {
+  expectScenario(seenOf(sim, await create(sim, "b"), "b"), {
     writes: [hangs, typed],
     record: { phase: "complete", claim: { vf: VF2 } },
     says: "",
     outcome: "",
   });
-  expectRow(passOf(sim, await run(sim, "reconcile", {})), {
+  expectScenario(passOf(sim, await run(sim, "reconcile", {})), {
     writes: [hangs, typed],
     record: { claim },
     says: [new RegExp(`pending a: .*${VF1}`), writer],
     outcome: "",
   });
-  expectRow(seenOf(sim, await run(sim, "delete", { instance: "b" }), "b"), {
+  expectScenario(seenOf(sim, await run(sim, "delete", { instance: "b" }), "b"), {
     writes: [hangs, typed, cleared],
     record: undefined,
     says: "",
@@ -220,7 +222,7 @@ test("I-09 the same when the verb was killed over it", async () => {
   await pass(sim, 1_000);
   sim.kill(one.actor);
   await keeps(sim, "device_busy", /hangs in the driver: pid \d+/, [`${VF1} ${TYPE} pending`]);
-  expectRow(seenOf(sim, await create(sim, "b"), "b"), {
+  expectScenario(seenOf(sim, await create(sim, "b"), "b"), {
     writes: [`${VF1} ${TYPE} pending`, `${VF2} ${TYPE} ok`],
     record: { phase: "complete", claim: { vf: VF2 } },
     says: "",
@@ -240,7 +242,7 @@ test("C-08 a repeated create does not use its own typed device while a write of 
   sim.kill(rollback.actor);
   const { claim } = putRecord(sim, "a", { phase: "claimed", acknowledged: false, claim: claimOn(sim), vmm: null });
 
-  expectRow(seenOf(sim, await run(sim, "create", ASKED)), {
+  expectScenario(seenOf(sim, await run(sim, "create", ASKED)), {
     writes: [`${VF1} 0 pending`],
     record: { claim },
     says: new RegExp(`${VF1}.*hangs in the driver`),
@@ -248,7 +250,7 @@ test("C-08 a repeated create does not use its own typed device while a write of 
   });
   sim.hardware.faults.remove(fault);
   await pass(sim, 1_000);
-  expectRow(seenOf(sim, await run(sim, "create", ASKED)), {
+  expectScenario(seenOf(sim, await run(sim, "create", ASKED)), {
     writes: [`${VF1} 0 ok`, `${VF1} ${TYPE} ok`],
     record: { phase: "complete", claim: { vf: VF1, typeId: TYPE } },
     says: "",
@@ -264,15 +266,15 @@ test("I-10 a card whose reads hang is unreadable and named; everything else goes
   const began = sim.scheduler.now();
   const [typed, card] = [`${vf} ${TYPE} ok`, new RegExp(sick === VF1 ? CARD1 : CARD2)];
   const inspect = await run(sim, "inspect", {});
-  expectRow(seenOf(sim, inspect), { writes: [typed], says: card, outcome: "" });
+  expectScenario(seenOf(sim, inspect), { writes: [typed], says: card, outcome: "" });
   expect(JSON.stringify(inspect.value)).toContain("unreadable");
-  expectRow(seenOf(sim, await create(sim, "b"), "b"), {
+  expectScenario(seenOf(sim, await create(sim, "b"), "b"), {
     writes: [typed],
     record: undefined,
     says: card,
     outcome: "no_capacity",
   });
-  expectRow(passOf(sim, await run(sim, "reconcile", {})), {
+  expectScenario(passOf(sim, await run(sim, "reconcile", {})), {
     writes: [typed],
     record: { claim: { vf } },
     says: card,
@@ -288,7 +290,7 @@ test("I-11 a VMM that lives keeps its device though that reads 0 already", async
   sim.disk.erase("/var/lib/vgpu/instances/a");
   foreignTypes(sim, VF1, 0);
   sim.kernel.spawn(unitOf("a"));
-  expectRow(passOf(sim, await run(sim, "reconcile", {})), {
+  expectScenario(passOf(sim, await run(sim, "reconcile", {})), {
     writes: [],
     record: undefined,
     says: new RegExp(`pending ${VF1}: The VMM of a is not shown to be dead`),
@@ -320,7 +322,7 @@ test("I-12 reconcile never clears a device that a create claims meanwhile, in an
     const seen = { ...seenOf(sim, outcome), writes: distinctWrites(sim) };
     if (outcome.code === "") created++;
     expect(reconciling.outcome()?.code).toBe("");
-    expectRow(
+    expectScenario(
       seen,
       outcome.code === ""
         ? { writes: [`${VF1} 0 ok`, `${VF1} ${TYPE} ok`], record: { claim: { vf: VF1 } }, outcome: "" }
@@ -382,7 +384,7 @@ test.each(["group", "cdev"] as const)(
     // Its `vfio-dev` folder and its own node have gone; the kernel waits for the last close.
     vfAt(sim, VF1).bound = false;
     const held = seenOf(sim, await deleteIt(sim));
-    expectRow(held, {
+    expectScenario(held, {
       writes: [`${VF1} ${TYPE} ok`],
       record: { claim: { vf: VF1 }, deleting: true },
       says: new RegExp(
@@ -393,3 +395,26 @@ test.each(["group", "cdev"] as const)(
     close();
   },
 );
+
+test("I-01 a device that reads 0 already, or has gone, is released without a write", async () => {
+  const sim = new Sim();
+  await create(sim, "a");
+  for (const process of [...sim.kernel.processes.values()]) sim.kernel.end(process);
+  const vf = sim.hardware.functionAt(VF1);
+  if (vf) vf.typeId = 0;
+  expectScenario(seenOf(sim, await run(sim, "stop", { instance: "a" })), {
+    writes: [TYPED1],
+    record: { claim: null },
+    says: "",
+    outcome: "",
+  });
+  await run(sim, "start", { instance: "a" });
+  for (const process of [...sim.kernel.processes.values()]) sim.kernel.end(process);
+  if (vf) vf.present = false;
+  expectScenario(seenOf(sim, await run(sim, "delete", { instance: "a" })), {
+    writes: [TYPED1, TYPED1],
+    record: undefined,
+    says: "",
+    outcome: "",
+  });
+});

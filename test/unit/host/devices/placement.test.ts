@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { candidates, reclaimable, type Standing } from "../../../../provider/host/devices/placement";
 import type { Card, VirtualFunction } from "../../../../provider/host/devices/vendor-vfio/discovery";
-import { expectDecision } from "../../../support/scenario-row";
+import { expectDecision } from "../../../support/expect-scenario";
 
 const P = "NVIDIA L40S-8Q";
 const idle: Standing = {

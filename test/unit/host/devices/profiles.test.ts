@@ -6,7 +6,7 @@ import {
   parseTypeId,
   profileNamed,
 } from "../../../../provider/host/devices/profiles";
-import { expectDecision } from "../../../support/scenario-row";
+import { expectDecision } from "../../../support/expect-scenario";
 
 /** What a catalogue's text is parsed to, or why it is not. */
 function parsing(text: string) {

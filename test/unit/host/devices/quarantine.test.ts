@@ -13,7 +13,7 @@ import {
   vmOf,
 } from "../../../sim/scenario";
 import { Sim } from "../../../sim/sim-system";
-import { expectRow } from "../../../support/scenario-row";
+import { expectScenario } from "../../../support/expect-scenario";
 
 const healthOf = (sim: Sim, vf: string) => {
   const path = `/run/vgpu/health/${vf}.json`;
@@ -64,11 +64,11 @@ test.each(WAYS)("P-01 when %s, it counts once for that instance", async (_, make
   if (recordOf(sim, "a")) await run(sim, "delete", { instance: "a" });
   const b = await create(sim, "b");
   const failures = healthOf(sim, VF1);
-  expectRow(
+  expectScenario(
     { ...seenOf(sim, b, "b"), record: failures, says: failures.map((one) => one.reason).join("\n") },
     { writes: [...first, TYPED2], record: [{ instance: "a" }], says: reason, outcome: "" },
   );
-  expectRow(seenOf(sim, await create(sim, "c"), "c"), {
+  expectScenario(seenOf(sim, await create(sim, "c"), "c"), {
     writes: [...first, TYPED2, TYPED1],
     record: { claim: { vf: VF1 } },
     outcome: "",
@@ -86,7 +86,7 @@ test("P-01 a type that is refused because nothing offers it any more does not co
     });
   });
   const outcome = await create(sim, "a");
-  expectRow(
+  expectScenario(
     { ...seenOf(sim, outcome), record: healthOf(sim, VF1) },
     { writes: [REFUSED], record: [], outcome: "unknown_profile" },
   );
@@ -105,7 +105,7 @@ async function quarantined() {
 
 test("P-02 a second, different instance puts it into quarantine, with both causes, until it is lifted", async () => {
   const { sim, fault, other } = await quarantined();
-  expectRow(
+  expectScenario(
     { ...seenOf(sim, other), record: healthOf(sim, VF1) },
     {
       writes: [REFUSED, REFUSED],
@@ -118,14 +118,14 @@ test("P-02 a second, different instance puts it into quarantine, with both cause
     },
   );
   sim.hardware.faults.remove(fault);
-  expectRow(seenOf(sim, await create(sim, "z"), "z"), {
+  expectScenario(seenOf(sim, await create(sim, "z"), "z"), {
     writes: [REFUSED, REFUSED],
     record: undefined,
     says: new RegExp(`${VF1}.*x: .*EIO.*y: .*EIO`),
     outcome: "quarantined",
   });
   expect((await run(sim, "vf-clear", { vf: VF1 })).code).toBe("");
-  expectRow(seenOf(sim, await create(sim, "z"), "z"), {
+  expectScenario(seenOf(sim, await create(sim, "z"), "z"), {
     writes: [REFUSED, REFUSED, TYPED1],
     record: { claim: { vf: VF1 } },
     outcome: "",
@@ -139,12 +139,12 @@ test("P-02 while another function is free, that one is taken", async () => {
   await create(sim, "y");
   await run(sim, "delete", { instance: "x" });
   sim.hardware.faults.healAll();
-  expectRow(seenOf(sim, await create(sim, "z"), "z"), {
+  expectScenario(seenOf(sim, await create(sim, "z"), "z"), {
     writes: [REFUSED, TYPED2, REFUSED, `${VF2} 0 ok`, TYPED2],
     record: { claim: { vf: VF2 } },
     outcome: "",
   });
-  expectRow(seenOf(sim, await create(sim, "w"), "w"), {
+  expectScenario(seenOf(sim, await create(sim, "w"), "w"), {
     writes: [REFUSED, TYPED2, REFUSED, `${VF2} 0 ok`, TYPED2],
     record: undefined,
     says: new RegExp(VF1),
@@ -157,19 +157,19 @@ test("P-02 the same instance failing twice is no quarantine; a host boot lifts o
   const fault = refuseWrites(sim, VF1, TYPE, "EIO");
   const refused = Array<string>(4).fill(REFUSED);
   for (let times = 1; times <= 3; times++)
-    expectRow(
+    expectScenario(
       { ...seenOf(sim, await create(sim, "x")), record: healthOf(sim, VF1) },
       { writes: refused.slice(0, times), record: [{ instance: "x" }], outcome: "no_capacity" },
     );
   await create(sim, "y");
-  expectRow(seenOf(sim, await create(sim, "z"), "z"), {
+  expectScenario(seenOf(sim, await create(sim, "z"), "z"), {
     writes: refused,
     record: undefined,
     outcome: "quarantined",
   });
   sim.hardware.faults.remove(fault);
   sim.reboot();
-  expectRow(seenOf(sim, await create(sim, "z"), "z"), {
+  expectScenario(seenOf(sim, await create(sim, "z"), "z"), {
     writes: [...refused, TYPED1],
     record: { claim: { vf: VF1 } },
     outcome: "",
@@ -188,22 +188,22 @@ async function runningOnSick() {
 test("P-04 a quarantined function is released as any other, and its running guest is left alone", async () => {
   const sim = await runningOnSick();
   const record = recordOf(sim, "a");
-  expectRow(seenOf(sim, await run(sim, "reconcile", {})), { writes: [TYPED1], record, outcome: "" });
+  expectScenario(seenOf(sim, await run(sim, "reconcile", {})), { writes: [TYPED1], record, outcome: "" });
   expect(vmOf(sim, "a")).toHaveLength(1);
   const deleted = await run(sim, "delete", { instance: "a" });
-  expectRow(seenOf(sim, deleted), { writes: [TYPED1, `${VF1} 0 ok`], record: undefined, outcome: "" });
+  expectScenario(seenOf(sim, deleted), { writes: [TYPED1, `${VF1} 0 ok`], record: undefined, outcome: "" });
 });
 
 test("P-04 nothing is created or started on a quarantined function", async () => {
   const sim = await runningOnSick();
   const writes = [TYPED1, `${VF1} 0 ok`];
   const stopped = await run(sim, "stop", { instance: "a" });
-  expectRow(seenOf(sim, stopped), { writes, record: { claim: null }, outcome: "" });
+  expectScenario(seenOf(sim, stopped), { writes, record: { claim: null }, outcome: "" });
   const record = recordOf(sim, "a");
   const says = new RegExp(`quarantined.*${VF1}`);
   const started = await run(sim, "start", { instance: "a" });
-  expectRow(seenOf(sim, started), { writes, record, says, outcome: "quarantined" });
-  expectRow(seenOf(sim, await create(sim, "b"), "b"), { writes, record: undefined, says, outcome: "quarantined" });
+  expectScenario(seenOf(sim, started), { writes, record, says, outcome: "quarantined" });
+  expectScenario(seenOf(sim, await create(sim, "b"), "b"), { writes, record: undefined, says, outcome: "quarantined" });
 });
 
 test("P-01 P-02 whether the device or the instance is to blame is told by where else it boots, not by QEMU's words", async () => {
@@ -221,7 +221,7 @@ test("P-01 P-02 whether the device or the instance is to blame is told by where 
   failOnce();
   expect((await create(sim, "a")).code).toBe("vmm_failed");
   expect(healthOf(sim, VF1)).toMatchObject([{ instance: "a", unproven: true }]);
-  expectRow(
+  expectScenario(
     { ...seenOf(sim, await create(sim, "a")), record: healthOf(sim, VF1) },
     { record: [{ instance: "a", reason: expect.stringMatching(/It boots on 0000:01:00.5/) }], outcome: "" },
   );

@@ -1,9 +1,10 @@
 import { expect, test } from "vitest";
 import { claim as claimSchema } from "../../../../provider/protocol/record";
+import { putRecord } from "../../../sim/records";
 import { create, newIncarnation, type Outcome, PROFILE, recordOf, run, spec, TYPE } from "../../../sim/run";
 import { distinctWrites, refuseWrites, seenOf, VF1 } from "../../../sim/scenario";
 import { Sim } from "../../../sim/sim-system";
-import { expectRow } from "../../../support/scenario-row";
+import { expectScenario } from "../../../support/expect-scenario";
 
 const IMAGE = { kind: "hostPath", path: "/images/base.qcow2" } as const;
 
@@ -23,7 +24,7 @@ const distinct = (sim: Sim, outcome: Outcome) => ({ ...seenOf(sim, outcome), wri
 
 test("D-01 a create that cannot be taken back leaves a retained record with the claim, shown in lists", async () => {
   const { sim, outcome } = await failedCreate();
-  expectRow(distinct(sim, outcome), {
+  expectScenario(distinct(sim, outcome), {
     writes: WRITES,
     record: { retained: true, claim: { vf: VF1 } },
     says: [/Instance a .*: delete it to retry\. \(cause/, /\(cause: vmm_failed: The VM of a /],
@@ -40,7 +41,7 @@ test("D-01 a create that cannot be taken back leaves a retained record with the 
 
 test("D-02 the retained record keeps its claim, identity, spec, times and cause, and names no files", async () => {
   const { sim } = await failedCreate();
-  expectRow(distinct(sim, await run(sim, "read", { instance: "a" })), {
+  expectScenario(distinct(sim, await run(sim, "read", { instance: "a" })), {
     writes: WRITES,
     record: {
       phase: "claimed",
@@ -62,7 +63,7 @@ test("D-02 the retained record keeps its claim, identity, spec, times and cause,
 
 test("D-03 the message has the instance's id and says that deleting it retries", async () => {
   const { sim, outcome } = await failedCreate();
-  expectRow(distinct(sim, outcome), {
+  expectScenario(distinct(sim, outcome), {
     writes: WRITES,
     record: { retained: true },
     says: /Instance a .*: delete it to retry\. \(cause/,
@@ -70,13 +71,13 @@ test("D-03 the message has the instance's id and says that deleting it retries",
   });
 });
 
-test("D-04 when that cannot be recorded either, the claim stays as it was, and nobody is told to delete", async () => {
+test("D-04 when that cannot be recorded either, the claim stays as it was, and no message asks for a delete", async () => {
   const { sim, outcome } = await failedCreate((sim) => {
     sim.hardware.onAttempt = ({ value }) => {
       if (value === "0") sim.disk.readOnly = true;
     };
   });
-  expectRow(distinct(sim, outcome), {
+  expectScenario(distinct(sim, outcome), {
     writes: WRITES,
     record: { retained: false, phase: "claimed", claim: { vf: VF1 } },
     says: [/could not be recorded.* a /, /Reconciliation .*recover/, /^(?!.*delete)/is],
@@ -89,7 +90,7 @@ test("D-06 while the VMM may live, everything is kept as it is", async () => {
   const sim = new Sim();
   sim.kernel.guests.set("a", { monitorAfterMs: Number.POSITIVE_INFINITY, immortal: true, stubborn: true });
   const outcome = await create(sim, "a");
-  expectRow(seenOf(sim, outcome), {
+  expectScenario(seenOf(sim, outcome), {
     writes: [`${VF1} ${TYPE} ok`],
     record: { retained: false, phase: "claimed", claim: { vf: VF1 }, vmm: { unit: "vgpu-vm-a.service" } },
     says: [/not clear whether the VM of a runs/, /\(cause: vmm_failed: /],
@@ -100,7 +101,10 @@ test("D-06 while the VMM may live, everything is kept as it is", async () => {
 });
 
 async function readsClaim(sim: Sim) {
-  expectRow(seenOf(sim, await run(sim, "read", { instance: "a" })), { record: { claim: { vf: VF1 } }, outcome: "" });
+  expectScenario(seenOf(sim, await run(sim, "read", { instance: "a" })), {
+    record: { claim: { vf: VF1 } },
+    outcome: "",
+  });
   expect(() => claimSchema.parse(recordOf(sim, "a")?.claim)).not.toThrow();
 }
 
@@ -129,3 +133,36 @@ test("D-08 killed at any step of writing the retained record, a readable claim i
     await readsClaim(sim);
   }
 });
+
+test.each(["create", "start"] as const)(
+  "Q-02 a cleanup that is pending over a %s wins over its cause, which is inside",
+  async (verb) => {
+    const sim = new Sim();
+    if (verb === "start") putRecord(sim, "a");
+    // systemd refuses the unit: somebody has loaded one of that name meanwhile.
+    const actor = sim.actor(verb);
+    actor.before = (step) => {
+      if (step.startsWith("start vgpu-vm-a"))
+        sim.kernel.units.set("vgpu-vm-a.service", { name: "vgpu-vm-a.service", vf: undefined, state: "failed" });
+    };
+    refuseWrites(sim, VF1, 0);
+    const asked = { instance: "a", incarnation: "00000000-0000-4000-8000-000000000001", owner: "o", adopt: false };
+    const outcome =
+      verb === "start"
+        ? await run(sim, "start", { instance: "a" }, actor)
+        : await run(sim, "create", { ...asked, spec: spec() }, actor);
+    expectScenario(
+      { ...seenOf(sim, outcome), writes: distinctWrites(sim) },
+      {
+        writes: [`${VF1} ${TYPE} ok`, `${VF1} 0 EBUSY`],
+        record: { claim: { vf: VF1 }, retained: verb === "create" },
+        says: [/^vgpu_cleanup_pending: .*Instance a keeps what it claims/, /cause: vmm_failed: .*already loaded/],
+        outcome: "vgpu_cleanup_pending",
+      },
+    );
+    expect(outcome.error).toMatchObject({
+      details: { instance: "a", claimKept: true },
+      cause: { code: "vmm_failed", message: expect.stringMatching(/already loaded/) },
+    });
+  },
+);

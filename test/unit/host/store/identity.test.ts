@@ -7,7 +7,7 @@ import { run } from "../../../sim/run";
 import { seenOf } from "../../../sim/scenario";
 import { Sim } from "../../../sim/sim-system";
 import { within } from "../../../sim/verb";
-import { expectRow } from "../../../support/scenario-row";
+import { expectScenario } from "../../../support/expect-scenario";
 
 const STORE_FILE = "/var/lib/vgpu/store.json";
 const ID_FILE = "/etc/vgpu/store-id";
@@ -32,8 +32,9 @@ test.each<[string, (sim: Sim) => void, RegExp]>([
   const sim = new Sim();
   make(sim);
   const row = { writes: [], record: sim.disk.version, says: text, outcome: "store_mismatch" };
-  expectRow(await failed(sim, (host) => readIdentity(host.files)), row);
-  for (const makeStore of [true, false]) expectRow(await failed(sim, (host) => installHost(host, "", makeStore)), row);
+  expectScenario(await failed(sim, (host) => readIdentity(host.files)), row);
+  for (const makeStore of [true, false])
+    expectScenario(await failed(sim, (host) => installHost(host, "", makeStore)), row);
 });
 
 test("K-15 without either half, a request that names a store makes none", async () => {
@@ -41,7 +42,7 @@ test("K-15 without either half, a request that names a store makes none", async 
   sim.disk.erase(STORE_FILE);
   sim.disk.erase(ID_FILE);
   const before = sim.disk.version;
-  expectRow(await failed(sim, (host) => installHost(host, "", false)), {
+  expectScenario(await failed(sim, (host) => installHost(host, "", false)), {
     writes: [],
     record: before,
     says: /no store: neither \S+store\.json nor \S+store-id is there/,
@@ -55,7 +56,7 @@ test("K-15 nor is one made beside instances that have lost theirs", async () => 
   sim.disk.erase(ID_FILE);
   sim.disk.put("/var/lib/vgpu/instances/a/record.json", "{}");
   const before = sim.disk.version;
-  expectRow(await failed(sim, (host) => installHost(host, "", true)), {
+  expectScenario(await failed(sim, (host) => installHost(host, "", true)), {
     writes: [],
     record: before,
     says: /has instances, but neither \S+store\.json nor \S+store-id is there/,

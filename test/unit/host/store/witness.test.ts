@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { Verb } from "../../../../provider/protocol/messages";
 import { create, newIncarnation, recordOf, run, spec } from "../../../sim/run";
-import { putMark, told, VF1 } from "../../../sim/scenario";
+import { messagesOf, putMark, VF1 } from "../../../sim/scenario";
 import { Sim } from "../../../sim/sim-system";
 import { storeState } from "../../../sim/store";
 
@@ -62,8 +62,8 @@ for (const [how, make, text] of STRANGE) {
     const list = () => (sim.disk.has(INSTANCES) ? sim.disk.list(INSTANCES) : undefined);
     const names = list();
     const outcome = await run(sim, verb, asked(verb) as never);
-    expect(told(outcome)).toMatch(/^inventory_ambiguous: /);
-    expect(told(outcome)).toMatch(text);
+    expect(messagesOf(outcome)).toMatch(/^inventory_ambiguous: /);
+    expect(messagesOf(outcome)).toMatch(text);
     expect([list(), [sim.disk.version, sim.hardware.log.writes.length]]).toEqual([names, before]);
     // Unknown is not gone: it stays in whatever state names it.
     if ("instance" in asked(verb)) expect(outcome.view).toMatchObject({ state: "lost" });
@@ -102,7 +102,7 @@ test.each<[string, (sim: Sim) => unknown]>([
     const sim = host();
     await make(sim);
     makeOld(sim);
-    expect(told(await run(sim, verb, asked(verb) as never))).toBe("");
+    expect(messagesOf(await run(sim, verb, asked(verb) as never))).toBe("");
     expect([storeState(sim), JSON.parse(sim.disk.read(STORE_FILE))]).toEqual([
       "whole",
       { version: 1, storeId: sim.storeId, machineId: sim.machineId, witness: true },
@@ -127,7 +127,7 @@ test.each<[string, (sim: Sim) => void, RegExp]>([
   makeOld(sim);
   make(sim);
   for (const verb of ["install", "read", "uninstall"] as const) {
-    const said = told(await run(sim, verb, asked(verb) as never));
+    const said = messagesOf(await run(sim, verb, asked(verb) as never));
     expect(said).toMatch(/^inventory_ambiguous: /);
     expect(said).toMatch(text);
     expect(said).toMatch(`echo ${sim.storeId} > ${WITNESS}`);
@@ -140,7 +140,7 @@ test("by hand, as the message says, the witness is made and the next verb goes o
   makeOld(sim);
   putMark(sim, VF1, "a");
   sim.disk.put(WITNESS, `${sim.storeId}\n`);
-  expect([told(await run(sim, "install", {})), storeState(sim)]).toEqual(["", "whole"]);
+  expect([messagesOf(await run(sim, "install", {})), storeState(sim)]).toEqual(["", "whole"]);
 });
 
 test("a create leaves nothing on a mount point from which the disk went away meanwhile", async () => {
@@ -150,7 +150,7 @@ test("a create leaves nothing on a mount point from which the disk went away mea
     if (step.startsWith("mkdir")) unmount(sim);
   };
   const outcome = await run(sim, "create", asked("create") as never, actor);
-  expect([sim.disk.list(INSTANCES), sim.hardware.log.writes, told(outcome)]).toEqual([
+  expect([sim.disk.list(INSTANCES), sim.hardware.log.writes, messagesOf(outcome)]).toEqual([
     [],
     [],
     expect.stringMatching(/\.store is missing/),
@@ -164,7 +164,7 @@ test("nothing is claimed in a store that is being made or removed, and its creat
   const started = await run(sim, "start", { instance: "a" });
   const made = await create(sim, "b");
   for (const outcome of [started, made])
-    expect(told(outcome)).toMatch(/^host_not_ready: The store is being made or removed.*store-id\.making/);
+    expect(messagesOf(outcome)).toMatch(/^host_not_ready: The store is being made or removed.*store-id\.making/);
   expect([sim.hardware.log.writes, recordOf(sim, "a")?.claim, recordOf(sim, "b")]).toEqual([[], null, undefined]);
 });
 

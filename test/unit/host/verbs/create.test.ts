@@ -25,6 +25,7 @@ import {
   makeDirty,
   makeUnreadable,
   markOf,
+  messagesOf,
   OTHER_TYPE,
   pretendType,
   refuseWrites,
@@ -35,7 +36,7 @@ import {
   vmOf,
 } from "../../../sim/scenario";
 import { Sim } from "../../../sim/sim-system";
-import { expectDecision, expectRow } from "../../../support/scenario-row";
+import { expectDecision, expectScenario } from "../../../support/expect-scenario";
 
 const TYPED1 = `${VF1} ${TYPE} ok`;
 const TYPED2 = `${VF2} ${TYPE} ok`;
@@ -60,7 +61,7 @@ test("C-01 the mark that goes with the write carries the instance id", async () 
     devicePath: `/sys/bus/pci/devices/${VF1}`,
     assignedAt: expect.stringMatching(/^2026-.*Z$/),
   };
-  expectRow(seenOf(sim, outcome), { writes: [TYPED1], record: { claim: named }, outcome: "" });
+  expectScenario(seenOf(sim, outcome), { writes: [TYPED1], record: { claim: named }, outcome: "" });
   expect(outcome.value).toMatchObject({ instance: named });
   expect(mark).toEqual({ instance: "a", typeId: TYPE, bootId: sim.kernel.bootId });
 });
@@ -72,7 +73,7 @@ test.each(["full", "readOnly"] as const)(
     sim.disk[how] = true;
     const outcome = await create(sim, "a");
     sim.disk[how] = false;
-    expectRow(seenOf(sim, outcome), {
+    expectScenario(seenOf(sim, outcome), {
       writes: [],
       record: undefined,
       says: /instances\/a.*(ENOSPC|EROFS)/,
@@ -85,14 +86,14 @@ test.each(["full", "readOnly"] as const)(
 test("C-03 a claim whose save fails is not made", async () => {
   const sim = new Sim();
   const actor = failStep(sim.actor("create"), /^create .*record\.json/);
-  expectRow(seenOf(sim, await run(sim, "create", asked("a"), actor)), {
+  expectScenario(seenOf(sim, await run(sim, "create", asked("a"), actor)), {
     writes: [],
     record: undefined,
     says: /instances\/a\/record\.json cannot be written: EIO/,
     outcome: "store_failed",
   });
   expect(instancesOf(sim)).toEqual([]);
-  expectRow(seenOf(sim, await create(sim, "b"), "b"), {
+  expectScenario(seenOf(sim, await create(sim, "b"), "b"), {
     writes: [TYPED1],
     record: { claim: { vf: VF1 } },
     outcome: "",
@@ -102,7 +103,7 @@ test("C-03 a claim whose save fails is not made", async () => {
 test("C-05 the function that a stopped instance claims is not free, though it reads 0", async () => {
   const sim = new Sim({ vfs: 1 });
   const other = putRecord(sim, "b", { claim: claimOn(sim) });
-  expectRow(seenOf(sim, await create(sim, "a"), "b"), {
+  expectScenario(seenOf(sim, await create(sim, "a"), "b"), {
     writes: [],
     record: other,
     says: new RegExp(`No free virtual function for profile "${PROFILE}".*${VF1}: b`),
@@ -114,7 +115,7 @@ test("C-05 the function that a stopped instance claims is not free, though it re
 test("C-06 one corrupt record forbids every claim, and is named", async () => {
   const sim = new Sim();
   corruptRecord(sim, "broken");
-  expectRow(seenOf(sim, await create(sim, "a")), {
+  expectScenario(seenOf(sim, await create(sim, "a")), {
     writes: [],
     record: undefined,
     says: /record of broken/,
@@ -125,7 +126,7 @@ test("C-06 one corrupt record forbids every claim, and is named", async () => {
 test("C-07 (a) a function that reads another type is reported foreign, its claim is dropped, and the next one is tried", async () => {
   const sim = new Sim({ vfs: 2 });
   atWrite(sim, 1, () => pretendType(sim, VF1, String(OTHER_TYPE)));
-  expectRow(seenOf(sim, await create(sim, "a")), {
+  expectScenario(seenOf(sim, await create(sim, "a")), {
     writes: [TYPED1, TYPED2],
     record: { claim: { vf: VF2 } },
     says: new RegExp(`${VF1} is foreign.*${OTHER_TYPE}.*${TYPE}`),
@@ -137,7 +138,7 @@ test("C-07 (a) a function that reads another type is reported foreign, its claim
 test("C-07 (a) alone it is device_verify_failed, with both types", async () => {
   const sim = new Sim({ vfs: 1 });
   atWrite(sim, 1, () => pretendType(sim, VF1, String(OTHER_TYPE)));
-  expectRow(seenOf(sim, await create(sim, "a")), {
+  expectScenario(seenOf(sim, await create(sim, "a")), {
     writes: [TYPED1],
     record: undefined,
     says: [
@@ -153,7 +154,7 @@ test("C-07 (b) a function that cannot be read back keeps its claim in a retained
   const sim = new Sim({ vfs: 1 });
   atWrite(sim, 1, () => makeUnreadable(sim, VF1));
   const outcome = await create(sim, "a");
-  expectRow(seenOf(sim, outcome), {
+  expectScenario(seenOf(sim, outcome), {
     writes: [TYPED1],
     record: { retained: true, claim: { vf: VF1, typeId: TYPE } },
     says: new RegExp(`cause: device_verify_failed: ${VF1} .*type ${TYPE} .*unreadable`),
@@ -165,7 +166,7 @@ test("C-07 (b) a function that cannot be read back keeps its claim in a retained
 test("C-07 (c) when a later step fails, the function is cleared and the whole record goes", async () => {
   const sim = new Sim();
   sim.kernel.guests.set("a", { fails: true });
-  expectRow(seenOf(sim, await create(sim, "a")), {
+  expectScenario(seenOf(sim, await create(sim, "a")), {
     writes: [TYPED1, `${VF1} 0 ok`],
     record: undefined,
     says: /last words/,
@@ -180,7 +181,7 @@ test("C-08 (a) a type that this instance's killed verb wrote is used without ano
   expect((await run(sim, "create", asked("a"), actor)).killed).toBe(true);
   const claim = recordOf(sim, "a")?.claim;
   expect(claim).toMatchObject({ vf: VF1 });
-  expectRow(seenOf(sim, await create(sim, "a")), {
+  expectScenario(seenOf(sim, await create(sim, "a")), {
     writes: [TYPED1],
     record: { phase: "complete", claim },
     outcome: "",
@@ -194,7 +195,7 @@ test.each([
   const sim = new Sim({ vfs: 2 });
   foreignTypes(sim, VF1, TYPE);
   makeDirty(sim, VF2, "ghost", dirty);
-  expectRow(seenOf(sim, await create(sim, "a")), {
+  expectScenario(seenOf(sim, await create(sim, "a")), {
     writes: [`${VF2} 0 ok`, TYPED2],
     record: { claim: { vf: VF2 } },
     outcome: "",
@@ -209,7 +210,7 @@ test.each([
   const sim = new Sim({ vfs: 1 });
   makeDirty(sim, VF1, "ghost", OTHER_TYPE);
   refuseWrites(sim, VF1, value, "EIO");
-  expectRow(seenOf(sim, await create(sim, "a")), {
+  expectScenario(seenOf(sim, await create(sim, "a")), {
     writes,
     record: undefined,
     says: new RegExp(VF1),
@@ -220,7 +221,7 @@ test.each([
 test("C-08 (b) a foreign one that has the wanted type is not used, and is named", async () => {
   const sim = new Sim({ vfs: 1 });
   foreignTypes(sim, VF1, TYPE);
-  expectRow(seenOf(sim, await create(sim, "a")), {
+  expectScenario(seenOf(sim, await create(sim, "a")), {
     writes: [],
     record: undefined,
     says: new RegExp(`${VF1}: foreign \\(type ${TYPE}\\)`),
@@ -249,7 +250,7 @@ test.each(["(a) create again", "(b) reconcile after the grace"])(
     await run(sim, "create", asked("a"), actor);
     expect(recordOf(sim, "a")).toMatchObject({ phase: "claimed", claim: { vf: VF1 } });
     if (then.startsWith("(a)")) {
-      expectRow(seenOf(sim, await create(sim, "a")), {
+      expectScenario(seenOf(sim, await create(sim, "a")), {
         writes: [TYPED1],
         record: { phase: "complete", claim: { vf: VF1 } },
         outcome: "",
@@ -257,7 +258,7 @@ test.each(["(a) create again", "(b) reconcile after the grace"])(
       expect(instancesOf(sim)).toEqual(["a"]);
     } else {
       await pass(sim, 300_000);
-      expectRow(seenOf(sim, await run(sim, "reconcile", {})), {
+      expectScenario(seenOf(sim, await run(sim, "reconcile", {})), {
         writes: [],
         record: { retained: true, claim: null },
         outcome: "",
@@ -275,7 +276,7 @@ test.each([true, false])(
     await run(sim, "create", asked("a"), actor);
     if (!marked) sim.disk.erase(`/run/vgpu/vf/${VF1}`);
     await pass(sim, 300_000);
-    expectRow(seenOf(sim, await run(sim, "reconcile", {})), {
+    expectScenario(seenOf(sim, await run(sim, "reconcile", {})), {
       writes: marked ? [TYPED1, `${VF1} 0 ok`] : [TYPED1],
       record: { retained: true, claim: null },
       outcome: "",
@@ -293,7 +294,7 @@ test("C-04 two operators at once, in every order of their steps: never the same 
     for (const [n, id] of ["a", "b", "c"].entries()) {
       const outcome = both[n]?.outcome() as Outcome;
       const won = outcome.code === "";
-      expectRow(
+      expectScenario(
         { ...seenOf(sim, outcome, id), writes: writes(sim).sort() },
         {
           writes: [TYPED1, TYPED2],
@@ -321,7 +322,7 @@ test("D-07 a claim on the disk that somebody changed is left alone", async () =>
     };
     const outcome = await run(sim, "create", asked("a"), actor);
     expect(changed?.claim?.vf).toBe(change === "gone" ? undefined : VF2);
-    expectRow(seenOf(sim, outcome), {
+    expectScenario(seenOf(sim, outcome), {
       writes: [TYPED1],
       record: changed,
       says: /The record of a was changed by somebody else/,
@@ -348,7 +349,7 @@ test("an instance that is complete is not taken back because it cannot be looked
 test("C-08 (b) a tool that gives it the same type right before our write came first: it is foreign", async () => {
   const sim = new Sim({ vfs: 2 });
   atWrite(sim, 1, () => foreignTypes(sim, VF1, TYPE));
-  expectRow(seenOf(sim, await create(sim, "a")), {
+  expectScenario(seenOf(sim, await create(sim, "a")), {
     writes: [`${VF1} ${TYPE} EPERM`, TYPED2],
     record: { claim: { vf: VF2 } },
     says: new RegExp(`${VF1} is foreign`),
@@ -364,4 +365,66 @@ test("nothing is claimed for a requester that is gone, and nothing of its create
   const { code, error } = await run(sim, "create", asked("a"), actor);
   expect([code, error?.message]).toEqual(["result_unknown", expect.stringMatching(/nothing was claimed/)]);
   expect([writes(sim), recordOf(sim, "a"), instancesOf(sim)]).toEqual([[], undefined, []]);
+});
+
+test("C-01 create with a profile types the device once and records the claim", async () => {
+  const sim = new Sim();
+  const outcome = await create(sim, "a");
+  expectScenario(seenOf(sim, outcome), {
+    writes: [TYPED1],
+    record: { phase: "complete", claim: { vf: VF1, typeId: TYPE }, vmm: { unit: "vgpu-vm-a.service" } },
+    outcome: "",
+  });
+  expect(outcome.value).toMatchObject({
+    instance: { state: "running", vfAddress: VF1, typeId: TYPE, profile: PROFILE, framework: "vendor-vfio" },
+  });
+});
+
+test("C-02 the claim is on disk before the first write", async () => {
+  const sim = new Sim();
+  let then: unknown;
+  sim.hardware.onAttempt = () => {
+    then ??= recordOf(sim, "a");
+  };
+  const outcome = await create(sim, "a");
+  expectScenario(
+    { ...seenOf(sim, outcome), record: then },
+    { writes: [TYPED1], record: { claim: { vf: VF1, typeId: TYPE } }, outcome: "" },
+  );
+});
+
+test("C-04 two creates at once get two devices, and one of them loses when there is one device", async () => {
+  const sim = new Sim({ vfs: 2 });
+  const both = await Promise.all([create(sim, "a"), create(sim, "b")]);
+  for (const [n, id] of ["a", "b"].entries())
+    expectScenario(
+      { ...seenOf(sim, both[n] as Outcome, id), writes: writes(sim).sort() },
+      { writes: [TYPED1, `${VF2} ${TYPE} ok`], record: { claim: {} }, outcome: "" },
+    );
+  expect(new Set([recordOf(sim, "a")?.claim?.vf, recordOf(sim, "b")?.claim?.vf])).toEqual(new Set([VF1, VF2]));
+
+  const small = new Sim({ vfs: 1 });
+  const [a, b] = await Promise.all([create(small, "a"), create(small, "b")]);
+  const [winner, loser] =
+    a.code === "" ? [seenOf(small, a, "a"), seenOf(small, b, "b")] : [seenOf(small, b, "b"), seenOf(small, a, "a")];
+  expectScenario(winner, { writes: [TYPED1], record: { claim: { vf: VF1 } }, outcome: "" });
+  expectScenario(loser, {
+    writes: [TYPED1],
+    record: undefined,
+    says: /No free virtual function/,
+    outcome: "no_capacity",
+  });
+});
+
+test("an update that needs a restart leaves the VM running while a record cannot be read", async () => {
+  const sim = new Sim();
+  await create(sim, "a");
+  await create(sim, "b");
+  corruptRecord(sim, "b");
+  const before = recordOf(sim, "a");
+  const { incarnation = "", owner = "" } = before ?? {};
+  const changed = { instance: "a", incarnation, owner, spec: spec({ memoryMiB: 2048 }), adopt: false };
+  const outcome = await run(sim, "update", changed);
+  expect([outcome.code, messagesOf(outcome)]).toEqual(["inventory_ambiguous", expect.stringMatching(/record of b/)]);
+  expect([recordOf(sim, "a"), vmOf(sim, "a").length, writes(sim).length]).toEqual([before, 1, 2]);
 });

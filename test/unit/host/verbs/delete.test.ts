@@ -18,7 +18,7 @@ import {
   vmOf,
 } from "../../../sim/scenario";
 import { Sim } from "../../../sim/sim-system";
-import { expectRow } from "../../../support/scenario-row";
+import { expectScenario } from "../../../support/expect-scenario";
 
 const TYPED = `${VF1} ${TYPE} ok`;
 const CLEARED = `${VF1} 0 ok`;
@@ -26,7 +26,7 @@ const REFUSED = `${VF1} 0 EBUSY`;
 /** Its claim and its flags are kept, with what is to be done about it. */
 const KEPT = { deleting: true, desired: "stopped", claim: { vf: VF1 }, cleanup: { code: "vgpu_cleanup_pending" } };
 
-/** What a verb has left and said; a write that is tried again and again is told once, and the cause's code goes with the outcome. */
+/** What a verb has left and said; a write that is tried again and again is listed once, and the cause's code goes with the outcome. */
 function refusalOf(sim: Sim, outcome: Outcome) {
   const { code, error } = outcome;
   return { ...seenOf(sim, outcome), writes: distinctWrites(sim), outcome: [code, error?.cause?.code] };
@@ -58,7 +58,7 @@ test("G-01 marks saved, orderly stop, release, cleared claim saved, files, recor
     }
   };
   const outcome = await run(sim, "delete", { instance: "a" }, actor);
-  expectRow(seenOf(sim, outcome), { writes: [TYPED, CLEARED], record: undefined, outcome: "" });
+  expectScenario(seenOf(sim, outcome), { writes: [TYPED, CLEARED], record: undefined, outcome: "" });
   expect(outcome.value).toEqual({ deleted: true, stale: false, found: true });
   expect(saved).toEqual([
     ["execute", true, "stopped", true, 1, true],
@@ -85,7 +85,7 @@ test.each(["busy", "scan"] as const)(
   "G-02 Q-03 a release that fails (%s) keeps record, claim, flags and files",
   async (how) => {
     const { sim, outcome } = await failedDelete(how);
-    expectRow(refusalOf(sim, outcome), {
+    expectScenario(refusalOf(sim, outcome), {
       writes: how === "busy" ? [TYPED, REFUSED] : [TYPED],
       record: KEPT,
       says: [
@@ -104,7 +104,7 @@ test.each(["busy", "scan"] as const)(
 test("G-03 once the device is free, delete again clears it and removes everything", async () => {
   const { sim, fault } = await failedDelete("busy", { releaseWaitMs: 0 });
   sim.hardware.faults.remove(fault);
-  expectRow(seenOf(sim, await run(sim, "delete", { instance: "a" })), {
+  expectScenario(seenOf(sim, await run(sim, "delete", { instance: "a" })), {
     writes: [TYPED, REFUSED, CLEARED],
     record: undefined,
     says: "",
@@ -115,21 +115,21 @@ test("G-03 once the device is free, delete again clears it and removes everythin
 
 test("G-04 reconcile retries the release once a pass, and the caller retries the delete", async () => {
   const { sim, fault } = await failedDelete("busy", { releaseWaitMs: 0 });
-  expectRow(passOf(sim, await run(sim, "reconcile", {})), {
+  expectScenario(passOf(sim, await run(sim, "reconcile", {})), {
     writes: [TYPED, REFUSED, REFUSED],
     record: { claim: { vf: VF1 }, deleting: true },
     says: new RegExp(`pending a: .*${VF1}.*EBUSY`),
     outcome: "",
   });
   sim.hardware.faults.remove(fault);
-  expectRow(passOf(sim, await run(sim, "reconcile", {})), {
+  expectScenario(passOf(sim, await run(sim, "reconcile", {})), {
     writes: [TYPED, REFUSED, REFUSED, CLEARED],
     record: { claim: null, deleting: true },
     says: new RegExp(`done a: released ${VF1}`),
     outcome: "",
   });
   expect((await run(sim, "list", {})).value).toMatchObject({ instances: [{ instanceId: "a", state: "deleting" }] });
-  expectRow(seenOf(sim, await run(sim, "delete", { instance: "a" })), {
+  expectScenario(seenOf(sim, await run(sim, "delete", { instance: "a" })), {
     writes: [TYPED, REFUSED, REFUSED, CLEARED],
     record: undefined,
     says: "",
@@ -141,7 +141,7 @@ test("G-05 while the VMM is not confirmed dead, nothing is cleared or removed", 
   const sim = await running({ immortal: true, stubborn: true, ignoresPowerdown: true });
   const { vmm } = recordOf(sim, "a") ?? {};
   const outcome = await run(sim, "delete", { instance: "a" });
-  expectRow(refusalOf(sim, outcome), {
+  expectScenario(refusalOf(sim, outcome), {
     writes: [TYPED],
     record: { ...KEPT, vmm },
     says: new RegExp(`cause: vmm_exit_timeout: The VMM of a did not exit \\(pid ${vmm?.pid}\\)`),
@@ -161,7 +161,7 @@ function remainder() {
 
 test("G-07 a retained record is released and removed", async () => {
   const sim = remainder();
-  expectRow(seenOf(sim, await run(sim, "delete", { instance: "a" })), {
+  expectScenario(seenOf(sim, await run(sim, "delete", { instance: "a" })), {
     writes: [CLEARED],
     record: undefined,
     says: "",
@@ -173,7 +173,7 @@ test("G-07 (b) it is kept when its release fails", async () => {
   const sim = remainder();
   refuseWrites(sim, VF1, 0);
   const outcome = await run(sim, "delete", { instance: "a" });
-  expectRow(refusalOf(sim, outcome), {
+  expectScenario(refusalOf(sim, outcome), {
     writes: [REFUSED],
     record: { ...KEPT, retained: true },
     says: new RegExp(`cause: device_busy: .*${VF1} of a \\(EBUSY\\)`),
@@ -186,7 +186,7 @@ test("G-08 a stale record goes, and the live instance that has its device now is
   const sim = await running();
   putRecord(sim, "stale", { claim: claimOn(sim) });
   const live = recordOf(sim, "a");
-  expectRow(seenOf(sim, await run(sim, "delete", { instance: "stale" }), "stale"), {
+  expectScenario(seenOf(sim, await run(sim, "delete", { instance: "stale" }), "stale"), {
     writes: [TYPED],
     record: undefined,
     says: new RegExp(VF1),
@@ -216,7 +216,7 @@ test.each(["unit", "process", "task"] as const)("G-09 a VMM whose %s lives is st
   sim.hardware.onAttempt = () => {
     alive = sim.kernel.processes.get(process.pid) === process;
   };
-  expectRow(seenOf(sim, await run(sim, "delete", { instance: "a" })), {
+  expectScenario(seenOf(sim, await run(sim, "delete", { instance: "a" })), {
     writes: [CLEARED],
     record: undefined,
     says: "",
@@ -227,7 +227,7 @@ test.each(["unit", "process", "task"] as const)("G-09 a VMM whose %s lives is st
 
 test.each(["unit", "process", "task"] as const)("G-09 and when its %s does not end, nothing is done", async (what) => {
   const { sim, process, claim, vmm } = hidden(what, { immortal: true });
-  expectRow(refusalOf(sim, await run(sim, "delete", { instance: "a" })), {
+  expectScenario(refusalOf(sim, await run(sim, "delete", { instance: "a" })), {
     writes: [],
     record: { ...KEPT, claim, vmm },
     says: new RegExp(`cause: vmm_exit_timeout: The VMM of a did not exit \\(pid ${process.pid}\\)`),
@@ -241,7 +241,7 @@ test.each([
 ] as const)("G-10 %s keeps a claim of a framework that it does not know, and names it", async (verb, outcome) => {
   const sim = remainder();
   const { claim } = putRecord(sim, "a", { claim: claimOn(sim, { framework: "vdpa" }) });
-  expectRow(refusalOf(sim, await run(sim, verb, { instance: "a" })), {
+  expectScenario(refusalOf(sim, await run(sim, verb, { instance: "a" })), {
     writes: [],
     record: { claim, cleanup: { code: "vgpu_cleanup_pending", cause: { code: "inventory_ambiguous" } } },
     says: /vdpa/,
@@ -255,20 +255,20 @@ test("H-18 a VM whose record was removed by hand: its device is left alone while
   sim.disk.erase("/var/lib/vgpu/instances/a");
   const mark = markOf(sim, VF1);
   const others = [TYPED, `${VF2} ${TYPE} ok`];
-  expectRow(seenOf(sim, await create(sim, "other0"), "other0"), {
+  expectScenario(seenOf(sim, await create(sim, "other0"), "other0"), {
     writes: others,
     record: { claim: { vf: VF2 } },
     says: "",
     outcome: "",
   });
   for (let round = 0; round < 2; round++) {
-    expectRow(passOf(sim, await run(sim, "reconcile", {})), {
+    expectScenario(passOf(sim, await run(sim, "reconcile", {})), {
       writes: others,
       record: undefined,
       says: new RegExp(`pending ${VF1}: The VMM of a is not shown to be dead`),
       outcome: "",
     });
-    expectRow(seenOf(sim, await create(sim, "other1"), "other1"), {
+    expectScenario(seenOf(sim, await create(sim, "other1"), "other1"), {
       writes: others,
       record: undefined,
       says: new RegExp(`${VF1}: its mark names a: its unit has processes`),
@@ -277,7 +277,7 @@ test("H-18 a VM whose record was removed by hand: its device is left alone while
   }
   expect([markOf(sim, VF1), vmOf(sim, "a").length]).toEqual([mark, 1]);
   endVm(sim, "a");
-  expectRow(seenOf(sim, await run(sim, "delete", { instance: "a" })), {
+  expectScenario(seenOf(sim, await run(sim, "delete", { instance: "a" })), {
     writes: [...others, CLEARED],
     record: undefined,
     says: "",
@@ -305,10 +305,29 @@ test("G-01 a device that is only marked for the instance, and that its record do
   const sim = await running();
   endVm(sim, "a");
   rewrite(sim, "a", (record) => ({ ...record, claim: null, vmm: null }));
-  expectRow(seenOf(sim, await run(sim, "delete", { instance: "a" })), {
+  expectScenario(seenOf(sim, await run(sim, "delete", { instance: "a" })), {
     writes: [TYPED, CLEARED],
     record: undefined,
     outcome: "",
   });
   expect(markOf(sim, VF1)).toBeUndefined();
+});
+
+test("G-01 delete stops the guest, clears the device and leaves nothing", async () => {
+  const sim = new Sim();
+  await create(sim, "a");
+  const outcome = await run(sim, "delete", { instance: "a" });
+  expectScenario(seenOf(sim, outcome), { writes: [TYPED, `${VF1} 0 ok`], record: undefined, outcome: "" });
+  expect(outcome.value).toEqual({ deleted: true, stale: false, found: true });
+  expect(instancesOf(sim)).toEqual([]);
+  expect(sim.disk.list("/run/vgpu/vf")).toEqual([]);
+});
+
+test("a delete answers that there was nothing to delete", async () => {
+  const sim = new Sim();
+  expect((await run(sim, "delete", { instance: "nobody" })).value).toEqual({
+    deleted: true,
+    stale: false,
+    found: false,
+  });
 });

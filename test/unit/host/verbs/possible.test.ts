@@ -6,7 +6,7 @@ import { corruptRecord } from "../../../sim/records";
 import { create, newIncarnation, PROFILE, recordOf, run, spec, TYPE } from "../../../sim/run";
 import { CARD1, CARD2, foreignTypes, seenOf, VF1, VF2, vfAt, vmOf } from "../../../sim/scenario";
 import { Sim, type SimOptions } from "../../../sim/sim-system";
-import { expectDecision, expectRow } from "../../../support/scenario-row";
+import { expectDecision, expectScenario } from "../../../support/expect-scenario";
 
 const L40S = CARD_MODELS.l40s.types.map(({ name }) => name);
 const profiles = (names: readonly string[]) => names.map((name, index) => ({ typeId: TYPE + index, name }));
@@ -169,7 +169,7 @@ test.each<[string, Partial<Spec>, (sim: Sim) => void, string, RegExp, SimOptions
   const [record, vm] = [recordOf(sim, "a"), vmOf(sim, "a")];
   const typed = seenOf(sim, await run(sim, "read", { instance: "a" })).writes ?? [];
   given(sim);
-  expectRow(seenOf(sim, await updateOf(change)(sim)), { writes: typed, record, says, outcome });
+  expectScenario(seenOf(sim, await updateOf(change)(sim)), { writes: typed, record, says, outcome });
   expect([vmOf(sim, "a"), vm.length]).toEqual([vm, 1]);
 });
 
@@ -186,7 +186,7 @@ test("what a card has offered is remembered over boots, from any verb that looks
     sim.reboot();
     // Somebody takes all that the card has: it offers nothing any more.
     foreignTypes(sim, VF1, 1156);
-    expectRow(seenOf(sim, await create(sim, "a", { profile: "L40S-8P" })), {
+    expectScenario(seenOf(sim, await create(sim, "a", { profile: "L40S-8P" })), {
       writes: [],
       record: undefined,
       says: /nearest: NVIDIA L40S-8A, NVIDIA L40S-8Q; offered now: none; free virtual functions: none/,
@@ -208,7 +208,7 @@ test("a name that nobody can judge yet is told as such, not as a shortage", asyn
   const sim = new Sim({ vfs: 2 });
   foreignTypes(sim, VF1, TYPE);
   const outcome = await create(sim, "a", { profile: "L40S-8P" });
-  expectRow(seenOf(sim, outcome), { writes: [], record: undefined, says: /L40S-8P/, outcome: "no_capacity" });
+  expectScenario(seenOf(sim, outcome), { writes: [], record: undefined, says: /L40S-8P/, outcome: "no_capacity" });
   expect(outcome.error?.hint).toMatch(/Check the name/);
 });
 
@@ -231,6 +231,11 @@ test("an image file that is not there is found before anything is saved", async 
     { ...asked, spec: spec({ image: { kind: "hostPath", path: "/images/none.qcow2" } }) },
     actor,
   );
-  expectRow(seenOf(sim, outcome), { writes: [], record: undefined, says: /none.qcow2/, outcome: "host_not_ready" });
+  expectScenario(seenOf(sim, outcome), {
+    writes: [],
+    record: undefined,
+    says: /none.qcow2/,
+    outcome: "host_not_ready",
+  });
   expect(actor.trace.filter((step) => /record\.json/.test(step))).toEqual([]);
 });

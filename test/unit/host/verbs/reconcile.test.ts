@@ -25,13 +25,13 @@ import {
   vmOf,
 } from "../../../sim/scenario";
 import { Sim } from "../../../sim/sim-system";
-import { expectRow, type Row } from "../../../support/scenario-row";
+import { expectScenario, type ScenarioColumns } from "../../../support/expect-scenario";
 
 const GRACE_MS = 300_000;
 const TYPED = `${VF1} ${TYPE} ok`;
 
 /** One pass of reconciliation, with its findings as said. */
-async function reconcile(sim: Sim, id = "a"): Promise<Row<string>> {
+async function reconcile(sim: Sim, id = "a"): Promise<ScenarioColumns<string>> {
   const outcome = await run(sim, "reconcile", {});
   const { findings = [], vendorDone } = (outcome.value ?? {}) as Partial<Report>;
   const seen = seenOf(sim, outcome, id);
@@ -65,7 +65,7 @@ test("K-01 the claim of a live VMM is left alone, however old", async () => {
   const sim = await running();
   const before = recordOf(sim, "a");
   await pass(sim, 2 * GRACE_MS);
-  expectRow(await reconcile(sim), { writes: [TYPED], record: before, says: "", outcome: "" });
+  expectScenario(await reconcile(sim), { writes: [TYPED], record: before, says: "", outcome: "" });
   expect(vmOf(sim, "a")).toHaveLength(1);
 });
 
@@ -78,7 +78,7 @@ test.each([
   const again = claimed({ vmm });
   const before = recordOf(again, "a");
   for (let passes = 0; passes < 2; passes++)
-    expectRow(await reconcile(again), { writes: [], record: before, says: /waiting a: .*recent/, outcome: "" });
+    expectScenario(await reconcile(again), { writes: [], record: before, says: /waiting a: .*recent/, outcome: "" });
 });
 
 test("K-04 a claim older than the grace without a witness is released, and the profile stays", async () => {
@@ -86,17 +86,17 @@ test("K-04 a claim older than the grace without a witness is released, and the p
   loseVm(sim, "a");
   await pass(sim, GRACE_MS);
   const after = { writes: [TYPED, `${VF1} 0 ok`], record: { claim: null, vmm: null, spec: { profile: PROFILE } } };
-  expectRow(await reconcile(sim), { ...after, says: new RegExp(`done a: released ${VF1}`), outcome: "" });
-  expectRow(await reconcile(sim), { ...after, outcome: "" });
+  expectScenario(await reconcile(sim), { ...after, says: new RegExp(`done a: released ${VF1}`), outcome: "" });
+  expectScenario(await reconcile(sim), { ...after, outcome: "" });
   expect(vmOf(sim, "a")).toEqual([]);
 });
 
-test("K-05 an ambiguous one is left alone and told", async () => {
+test("K-05 an instance whose liveness is ambiguous is left alone and reported", async () => {
   const sim = claimed();
   await pass(sim, GRACE_MS);
   sim.kernel.unreadableUnits.add(unitOf("a"));
   const before = recordOf(sim, "a");
-  expectRow(await reconcile(sim), {
+  expectScenario(await reconcile(sim), {
     writes: [],
     record: before,
     says: /waiting a: .*cannot be told.*EIO/,
@@ -109,7 +109,7 @@ test("K-06 one unreadable record forbids the vendor part as a whole, and is name
   makeDirty(sim, VF2);
   corruptRecord(sim, "broken");
   const before = recordOf(sim, "a");
-  expectRow(await reconcile(sim), {
+  expectScenario(await reconcile(sim), {
     writes: [],
     record: before,
     says: /pending broken: .*cannot be read/,
@@ -118,7 +118,11 @@ test("K-06 one unreadable record forbids the vendor part as a whole, and is name
   expect(markOf(sim, VF2)).toMatchObject({ instance: "ghost" });
   sim.disk.erase(recordPath("broken"));
   sim.disk.erase("/var/lib/vgpu/instances/broken");
-  expectRow(await reconcile(sim), { writes: [`${VF1} 0 ok`, `${VF2} 0 ok`], record: { claim: null }, outcome: "" });
+  expectScenario(await reconcile(sim), {
+    writes: [`${VF1} 0 ok`, `${VF2} 0 ok`],
+    record: { claim: null },
+    outcome: "",
+  });
 });
 
 test.each<[string, (sim: Sim) => void, boolean]>([
@@ -157,7 +161,7 @@ test.each<[string, (sim: Sim) => void, boolean]>([
   putRecord(sim, "a");
   make(sim);
   const before = recordOf(sim, "a");
-  expectRow(
+  expectScenario(
     seenOf(sim, await create(sim, "b"), "b"),
     ignored
       ? { writes: [TYPED], record: { phase: "complete" }, says: "", outcome: "" }
@@ -171,16 +175,16 @@ test("K-07 (e) the claim of a newer record is respected, and the instance itself
   const { id, owner, machineId, claim } = putRecord(sim, "newer", { claim: claimOn(sim) });
   const text = JSON.stringify({ version: 9, id, owner, machineId, claim, novelty: true });
   corruptRecord(sim, "newer", text);
-  expectRow(seenOf(sim, await create(sim, "b"), "b"), { writes: [], record: undefined, outcome: "no_capacity" });
+  expectScenario(seenOf(sim, await create(sim, "b"), "b"), { writes: [], record: undefined, outcome: "no_capacity" });
   const unchanged = { writes: [], record: JSON.parse(text) };
   for (const verb of ["start", "stop", "delete"] as const)
-    expectRow(seenOf(sim, await run(sim, verb, { instance: "newer" }), "newer"), {
+    expectScenario(seenOf(sim, await run(sim, verb, { instance: "newer" }), "newer"), {
       ...unchanged,
       says: /newer.*version 9/,
       outcome: "protocol_mismatch",
     });
   await pass(sim, GRACE_MS);
-  expectRow(await reconcile(sim, "newer"), { ...unchanged, says: /waiting newer: .*version 9/, outcome: "" });
+  expectScenario(await reconcile(sim, "newer"), { ...unchanged, says: /waiting newer: .*version 9/, outcome: "" });
   expect(sim.disk.read(recordPath("newer"))).toBe(text);
 });
 
@@ -188,12 +192,12 @@ test("K-08 when the grace of a recent claim ends, the next pass releases it", as
   const sim = claimed();
   const before = recordOf(sim, "a");
   await pass(sim, GRACE_MS - 1);
-  expectRow(await reconcile(sim), { writes: [], record: before, outcome: "" });
+  expectScenario(await reconcile(sim), { writes: [], record: before, outcome: "" });
   await pass(sim, 1);
-  expectRow(await reconcile(sim), { writes: [`${VF1} 0 ok`], record: { claim: null }, outcome: "" });
+  expectScenario(await reconcile(sim), { writes: [`${VF1} 0 ok`], record: { claim: null }, outcome: "" });
 });
 
-test("K-09 a set device without a record: ours is cleared, held or foreign ones are told", async () => {
+test("K-09 a set device without a record: ours is cleared, held or foreign ones are reported", async () => {
   const sim = new Sim({ vfs: 4 });
   makeDirty(sim, VF1);
   makeDirty(sim, VF2, "held");
@@ -201,7 +205,7 @@ test("K-09 a set device without a record: ours is cleared, held or foreign ones 
   foreignTypes(sim, VF3, TYPE);
   putMark(sim, VF4, "other", OTHER_TYPE);
   foreignTypes(sim, VF4, TYPE);
-  expectRow(await reconcile(sim), {
+  expectScenario(await reconcile(sim), {
     writes: [`${VF1} 0 ok`],
     says: [`done ${VF1}`, `pending ${VF2}: .*in use`, `foreign ${VF3}`, `foreign ${VF4}`].map(
       (text) => new RegExp(text),
@@ -213,14 +217,14 @@ test("K-09 a set device without a record: ours is cleared, held or foreign ones 
 test("K-10 a reset that fails is tried once a pass", async () => {
   const sim = claimed({ desired: "stopped" });
   const fault = refuseWrites(sim, VF1, 0);
-  expectRow(await reconcile(sim), {
+  expectScenario(await reconcile(sim), {
     writes: [`${VF1} 0 EBUSY`],
     record: { claim: { vf: VF1 }, cleanup: { code: "device_busy" } },
     says: new RegExp(`pending a: ${VF1}.*EBUSY`),
     outcome: "",
   });
   sim.hardware.faults.remove(fault);
-  expectRow(await reconcile(sim), {
+  expectScenario(await reconcile(sim), {
     writes: [`${VF1} 0 EBUSY`, `${VF1} 0 ok`],
     record: { claim: null, cleanup: null },
     says: new RegExp(`done a: released ${VF1}`),
@@ -228,12 +232,12 @@ test("K-10 a reset that fails is tried once a pass", async () => {
   });
 });
 
-test("a device whose mark was removed is marked again while its VM has it open, and then given back like any other", async () => {
+test("a device whose mark was removed is marked again while its VM has it open, and then released like any other", async () => {
   const sim = new Sim();
   await create(sim, "a");
   const mark = markOf(sim, VF1);
   sim.disk.erase(`/run/vgpu/vf/${VF1}`);
-  expectRow(await reconcile(sim), { writes: [TYPED], says: "", outcome: "" });
+  expectScenario(await reconcile(sim), { writes: [TYPED], says: "", outcome: "" });
   expect(markOf(sim, VF1)).toEqual(mark);
   expect((await run(sim, "delete", { instance: "a" })).code).toBe("");
   expect([writes(sim), markOf(sim, VF1)]).toEqual([[TYPED, `${VF1} 0 ok`], undefined]);
@@ -262,11 +266,11 @@ test("the process of a VM is recorded when the verb that started it was killed",
   expect(before?.vmm?.pid).toBe(vmOf(sim, "a")[0]?.pid);
 });
 
-test("K-12 a retained record loses its claim and stays delete-only, and nobody says that it holds a vGPU", async () => {
+test("K-12 a retained record loses its claim and stays delete-only, and is not reported as holding a vGPU", async () => {
   const sim = claimed({ retained: true, phase: "claimed" });
   const after = { writes: [`${VF1} 0 ok`], record: { claim: null, retained: true } };
-  expectRow(await reconcile(sim), { ...after, outcome: "" });
-  expectRow(seenOf(sim, await run(sim, "start", { instance: "a" })), {
+  expectScenario(await reconcile(sim), { ...after, outcome: "" });
+  expectScenario(seenOf(sim, await run(sim, "start", { instance: "a" })), {
     ...after,
     says: /Delete it; it holds no vGPU/,
     outcome: "retained_instance",
@@ -277,7 +281,7 @@ test("K-13 on a host without any vGPU framework there is nothing to do", async (
   const sim = new Sim();
   const before = putRecord(sim, "a");
   for (const vf of sim.hardware.functions) vf.present = false;
-  expectRow(await reconcile(sim), { writes: [], record: before, says: "", outcome: "" });
+  expectScenario(await reconcile(sim), { writes: [], record: before, says: "", outcome: "" });
 });
 
 test.each<[string, (sim: Sim) => void]>([
@@ -292,7 +296,7 @@ test.each<[string, (sim: Sim) => void]>([
   const sim = claimed({ desired: "stopped" });
   make(sim);
   const before = recordOf(sim, "a");
-  expectRow(await reconcile(sim), {
+  expectScenario(await reconcile(sim), {
     writes: [],
     record: before,
     says: /^(.+)\nwaiting host: \1$/,
@@ -307,10 +311,10 @@ test("K-16 a record of another machine: files may go, nothing else", async () =>
   const both = new RegExp(`${"f".repeat(32)}.*${sim.machineId}`);
   const refused = { writes: [], record: before, says: both, outcome: "store_mismatch" };
   for (const verb of ["start", "stop"] as const)
-    expectRow(seenOf(sim, await run(sim, verb, { instance: "a" })), refused);
-  expectRow(seenOf(sim, await create(sim, "a")), refused);
+    expectScenario(seenOf(sim, await run(sim, verb, { instance: "a" })), refused);
+  expectScenario(seenOf(sim, await create(sim, "a")), refused);
   await pass(sim, GRACE_MS);
-  expectRow(await reconcile(sim), {
+  expectScenario(await reconcile(sim), {
     writes: [],
     record: before,
     says: [/waiting a: /, both],
@@ -318,8 +322,12 @@ test("K-16 a record of another machine: files may go, nothing else", async () =>
   });
   expect(vmOf(sim, "a")).toEqual([]);
   for (const outcome of [await run(sim, "read", { instance: "a" }), await run(sim, "list", {})])
-    expectRow(seenOf(sim, outcome), { writes: [], record: before, outcome: "" });
-  expectRow(seenOf(sim, await run(sim, "delete", { instance: "a" })), { writes: [], record: undefined, outcome: "" });
+    expectScenario(seenOf(sim, outcome), { writes: [], record: before, outcome: "" });
+  expectScenario(seenOf(sim, await run(sim, "delete", { instance: "a" })), {
+    writes: [],
+    record: undefined,
+    outcome: "",
+  });
 });
 
 test("K-17 after a boot, devices that are not there yet are waited for, and no failure is counted", async () => {
@@ -328,7 +336,7 @@ test("K-17 after a boot, devices that are not there yet are waited for, and no f
   sim.kernel.vfsAfterBootMs = 40_000;
   sim.reboot();
   for (let passes = 0; passes < 7; passes++) {
-    expectRow(await reconcile(sim), {
+    expectScenario(await reconcile(sim), {
       writes: [TYPED],
       record: { claim: null, desired: "running" },
       says: /waiting a: .*waiting for VFs/,
@@ -337,7 +345,7 @@ test("K-17 after a boot, devices that are not there yet are waited for, and no f
     await pass(sim, 5_000);
   }
   await pass(sim, 5_000);
-  expectRow(await reconcile(sim), {
+  expectScenario(await reconcile(sim), {
     writes: [TYPED, TYPED],
     record: { claim: { vf: VF1, bootId: sim.kernel.bootId } },
     says: /done a: started/,
@@ -353,7 +361,7 @@ test("K-17 nor is one counted while only another card's devices are there", asyn
   sim.reboot();
   for (const vf of sim.hardware.functions) vf.present = vf.address !== own;
   for (let passes = 0; passes < 8; passes++) {
-    expectRow(await reconcile(sim), {
+    expectScenario(await reconcile(sim), {
       writes: [typed],
       record: { claim: null, desired: "running" },
       says: /waiting a: not started/,
@@ -362,7 +370,7 @@ test("K-17 nor is one counted while only another card's devices are there", asyn
     await pass(sim, 5_000);
   }
   for (const vf of sim.hardware.functions) vf.present = true;
-  expectRow(await reconcile(sim), {
+  expectScenario(await reconcile(sim), {
     writes: [typed, typed],
     record: { claim: { vf: own, bootId: sim.kernel.bootId } },
     says: /done a: started/,
@@ -378,7 +386,7 @@ test("K-18 at a host shutdown guests end and stay desired; after the boot they r
   expect(recordOf(sim, "a")?.desired).toBe("running");
   sim.reboot();
   foreignTypes(sim, VF1, TYPE);
-  expectRow(await reconcile(sim), {
+  expectScenario(await reconcile(sim), {
     writes: [TYPED, `${VF2} ${TYPE} ok`],
     record: { desired: "running", claim: { vf: VF2, bootId: sim.kernel.bootId } },
     outcome: "",
@@ -390,17 +398,17 @@ test.each([-21, 21])("K-19 a clock that jumps by %d days changes no age", async 
   const sim = claimed();
   const before = recordOf(sim, "a");
   sim.wallOffMs = days * 86_400_000;
-  expectRow(await reconcile(sim), { writes: [], record: before, outcome: "" });
+  expectScenario(await reconcile(sim), { writes: [], record: before, outcome: "" });
   sim.wallOffMs = -sim.wallOffMs;
   await pass(sim, GRACE_MS);
-  expectRow(await reconcile(sim), { writes: [`${VF1} 0 ok`], record: { claim: null }, outcome: "" });
+  expectScenario(await reconcile(sim), { writes: [`${VF1} 0 ok`], record: { claim: null }, outcome: "" });
 });
 
 test.each([-21, 21])("K-19 nor does one of %d days for the guard of another's claim", async (days) => {
   const sim = claimed({ desired: "stopped" });
   putRecord(sim, "b", { claim: claimOn(sim), desired: "running" });
   sim.wallOffMs = days * 86_400_000;
-  expectRow(seenOf(sim, await run(sim, "delete", { instance: "a" })), {
+  expectScenario(seenOf(sim, await run(sim, "delete", { instance: "a" })), {
     writes: [],
     record: { deleting: true, claim: { vf: VF1 } },
     says: /b.*recent/,
@@ -408,7 +416,7 @@ test.each([-21, 21])("K-19 nor does one of %d days for the guard of another's cl
   });
   sim.wallOffMs = -sim.wallOffMs;
   await pass(sim, GRACE_MS);
-  expectRow(seenOf(sim, await run(sim, "delete", { instance: "a" })), {
+  expectScenario(seenOf(sim, await run(sim, "delete", { instance: "a" })), {
     writes: [`${VF1} 0 ok`],
     record: undefined,
     outcome: "",
@@ -427,10 +435,10 @@ test.each<[string, Partial<InstanceRecord>, boolean]>([
       sim.disk.erase(`/run/vgpu/vf/${VF1}`);
     }
     const before = recordOf(sim, "a");
-    expectRow(await reconcile(sim), { writes: [], record: before, outcome: "" });
+    expectScenario(await reconcile(sim), { writes: [], record: before, outcome: "" });
     await pass(sim, GRACE_MS);
     for (let passes = 0; passes < 2; passes++)
-      expectRow(await reconcile(sim), {
+      expectScenario(await reconcile(sim), {
         writes: typed ? [`${VF1} 0 ok`] : [],
         record: { retained: true, claim: null },
         outcome: "",
@@ -443,7 +451,7 @@ test("K-20 what is typed but not marked ours is not touched", async () => {
   const sim = claimed({ phase: "claimed" });
   sim.disk.erase(`/run/vgpu/vf/${VF1}`);
   await pass(sim, GRACE_MS);
-  expectRow(await reconcile(sim), {
+  expectScenario(await reconcile(sim), {
     writes: [],
     record: { retained: true, claim: null },
     says: new RegExp(`foreign ${VF1}`),
@@ -456,9 +464,9 @@ test("K-21 while the host shuts down, nothing is created, started or reconciled"
   sim.kernel.stopping = true;
   const before = recordOf(sim, "a");
   const refused = { writes: [], says: /shutting down/, outcome: "host_not_ready" };
-  expectRow(seenOf(sim, await create(sim, "b"), "b"), { ...refused, record: undefined });
+  expectScenario(seenOf(sim, await create(sim, "b"), "b"), { ...refused, record: undefined });
   for (const outcome of [await run(sim, "start", { instance: "a" }), await run(sim, "reconcile", {})])
-    expectRow(seenOf(sim, outcome), { ...refused, record: before });
+    expectScenario(seenOf(sim, outcome), { ...refused, record: before });
 });
 
 test("one sick instance never stops the others", async () => {

@@ -17,7 +17,7 @@ import {
   vmOf,
 } from "../../../sim/scenario";
 import { Sim } from "../../../sim/sim-system";
-import { expectRow } from "../../../support/scenario-row";
+import { expectScenario } from "../../../support/expect-scenario";
 
 const TYPED = `${VF1} ${TYPE} ok`;
 
@@ -40,7 +40,7 @@ test("E-01 a leftover claim is released first, and saved as gone before any late
     if (/^rename .*record\.json|^write /.test(step)) saved.push([step.split(" ")[0], claim?.vf, cleanup?.code]);
   };
   const outcome = await run(sim, "start", { instance: "a" }, actor);
-  expectRow(seenOf(sim, outcome), {
+  expectScenario(seenOf(sim, outcome), {
     writes: [`${VF1} 0 ok`, TYPED],
     record: { claim: { vf: VF1 }, cleanup: null, desired: "running", spec: { profile: record.spec.profile } },
     outcome: "",
@@ -57,7 +57,7 @@ test("E-01 a leftover claim is released first, and saved as gone before any late
 test("E-01 it stays cleared when a later step fails, and the rest of the record stays too", async () => {
   const { sim, record } = leftover();
   for (const vf of [VF1, VF2]) refuseWrites(sim, vf, TYPE, "EIO");
-  expectRow(seenOf(sim, await run(sim, "start", { instance: "a" })), {
+  expectScenario(seenOf(sim, await run(sim, "start", { instance: "a" })), {
     writes: [`${VF1} 0 ok`, `${VF1} ${TYPE} EIO`, `${VF2} ${TYPE} EIO`],
     record: { ...record, claim: null },
     outcome: "no_capacity",
@@ -68,7 +68,7 @@ test("E-02 when the leftover claim cannot be released, nothing starts and nothin
   const { sim, record } = leftover();
   refuseWrites(sim, VF1, 0);
   const outcome = await run(sim, "start", { instance: "a" });
-  expectRow(
+  expectScenario(
     { ...seenOf(sim, outcome), writes: distinctWrites(sim) },
     {
       writes: [`${VF1} 0 EBUSY`],
@@ -84,7 +84,7 @@ test("E-02 when the leftover claim cannot be released, nothing starts and nothin
 test("E-02 the same when the released claim cannot be saved", async () => {
   const { sim, record } = leftover();
   const actor = failStep(sim.actor("start"), /^create .*record\.json/);
-  expectRow(seenOf(sim, await run(sim, "start", { instance: "a" }, actor)), {
+  expectScenario(seenOf(sim, await run(sim, "start", { instance: "a" }, actor)), {
     writes: [`${VF1} 0 ok`],
     record,
     says: /claim of a must be released before it starts.*cause: store_failed: .*EIO/,
@@ -101,7 +101,7 @@ test("E-03 the save that carries the new claim has no process of the last run", 
     saved = recordOf(sim, "a");
   };
   const outcome = await run(sim, "start", { instance: "a" });
-  expectRow(
+  expectScenario(
     { ...seenOf(sim, outcome), record: saved },
     { writes: [TYPED], record: { claim: { vf: VF1 }, vmm: null }, outcome: "" },
   );
@@ -116,7 +116,7 @@ test("E-04 the claim is on the disk when the VMM is launched", async () => {
     if (step.startsWith("start vgpu-vm-a")) then = recordOf(sim, "a");
   };
   const outcome = await run(sim, "start", { instance: "a" }, actor);
-  expectRow(
+  expectScenario(
     { ...seenOf(sim, outcome), record: then },
     { writes: [TYPED], record: { claim: { vf: VF1 }, vmm: { unit: "vgpu-vm-a.service", pid: 0 } }, outcome: "" },
   );
@@ -130,7 +130,7 @@ test("E-04 (b) when the save before the launch fails, the device is cleared and 
   actor.before = (step) => {
     if (/^create .*record\.json/.test(step) && ++saves === 2) throw Object.assign(new Error("EIO"), { code: "EIO" });
   };
-  expectRow(seenOf(sim, await run(sim, "start", { instance: "a" }, actor)), {
+  expectScenario(seenOf(sim, await run(sim, "start", { instance: "a" }, actor)), {
     writes: [TYPED, `${VF1} 0 ok`],
     record,
     says: /instances\/a\/record\.json cannot be written: EIO/,
@@ -139,7 +139,7 @@ test("E-04 (b) when the save before the launch fails, the device is cleared and 
   expect(vmOf(sim, "a")).toEqual([]);
 });
 
-test("E-05 a start with changed settings that does not boot is taken back whole, with QEMU's last words", async () => {
+test("E-05 a start with changed settings that does not boot is rolled back completely, with QEMU's last output", async () => {
   const sim = new Sim();
   const record = putRecord(sim, "a");
   sim.kernel.guests.set("a", { fails: true });
@@ -154,7 +154,7 @@ test("E-05 a start with changed settings that does not boot is taken back whole,
   atWrite(sim, 2, () => {
     mark = markOf(sim, VF1);
   });
-  expectRow(seenOf(sim, await run(sim, "update", changed)), {
+  expectScenario(seenOf(sim, await run(sim, "update", changed)), {
     writes: [TYPED, `${VF1} 0 ok`],
     record,
     says: /VM of a did not boot: .*simulated last words/,
@@ -169,7 +169,7 @@ test("E-06 a start that does not boot and cannot be taken back is an ordinary st
   sim.kernel.guests.set("a", { fails: true });
   refuseWrites(sim, VF1, 0);
   const outcome = await run(sim, "start", { instance: "a" });
-  expectRow(
+  expectScenario(
     { ...seenOf(sim, outcome), writes: distinctWrites(sim) },
     {
       writes: [TYPED, `${VF1} 0 EBUSY`],
@@ -186,16 +186,16 @@ test("E-06 a start that does not boot and cannot be taken back is an ordinary st
   expect(outcome.error?.details).toMatchObject({ claimKept: true });
 });
 
-test("E-08 a retained record is not started; an update releases it and makes it anew", async () => {
+test("E-08 a retained record is not started; an update releases it and makes it again", async () => {
   const { sim, record } = leftover({ retained: true, phase: "claimed" });
-  expectRow(seenOf(sim, await run(sim, "start", { instance: "a" })), {
+  expectScenario(seenOf(sim, await run(sim, "start", { instance: "a" })), {
     writes: [],
     record,
     says: /Instance a .*Delete it to release/,
     outcome: "retained_instance",
   });
   const again = { instance: "a", incarnation: record.incarnation, owner: record.owner, adopt: false, spec: spec() };
-  expectRow(seenOf(sim, await run(sim, "update", again)), {
+  expectScenario(seenOf(sim, await run(sim, "update", again)), {
     writes: [`${VF1} 0 ok`, TYPED],
     record: { retained: false, phase: "complete", claim: { vf: VF1 } },
     outcome: "",
@@ -214,7 +214,7 @@ test.each([
     ["a", await run(sim, "start", { instance: "a" }), record],
     ["b", await create(sim, "b"), undefined],
   ] as const)
-    expectRow(seenOf(sim, outcome, id), {
+    expectScenario(seenOf(sim, outcome, id), {
       writes: [],
       record: after,
       says: [/QEMU \d+ or newer is needed/, new RegExp(found)],

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { claimOn, putRecord } from "../../../sim/records";
-import { create, newIncarnation, type Outcome, recordOf, run, spec, TYPE } from "../../../sim/run";
+import { create, newIncarnation, type Outcome, pass, recordOf, run, spec, TYPE } from "../../../sim/run";
 import {
   distinctWrites,
   foreignTypes,
@@ -14,12 +14,12 @@ import {
   vmOf,
 } from "../../../sim/scenario";
 import { Sim } from "../../../sim/sim-system";
-import { expectRow } from "../../../support/scenario-row";
+import { expectScenario } from "../../../support/expect-scenario";
 
 const TYPED = `${VF1} ${TYPE} ok`;
 const CLEARED = `${VF1} 0 ok`;
 
-/** What a verb has left and said; a write that is tried again and again is told once. */
+/** What a verb has left and said; a write that is repeated is listed once. */
 const seenOnce = (sim: Sim, outcome: Outcome) => ({ ...seenOf(sim, outcome), writes: distinctWrites(sim) });
 
 async function running(guest = {}) {
@@ -36,7 +36,7 @@ test("F-01 stop clears the device after the VMM has exited", async () => {
     left = vmOf(sim, "a").length;
   };
   const outcome = await run(sim, "stop", { instance: "a" });
-  expectRow(seenOf(sim, outcome), {
+  expectScenario(seenOf(sim, outcome), {
     writes: [TYPED, CLEARED],
     record: { claim: null, vmm: null, desired: "stopped" },
     says: "",
@@ -49,7 +49,7 @@ test("F-01 stop clears the device after the VMM has exited", async () => {
 test("F-01 (b) while its exit cannot be confirmed, claim and identity stay", async () => {
   const sim = await running({ immortal: true, stubborn: true, ignoresPowerdown: true });
   const { claim, vmm } = recordOf(sim, "a") ?? {};
-  expectRow(seenOf(sim, await run(sim, "stop", { instance: "a" })), {
+  expectScenario(seenOf(sim, await run(sim, "stop", { instance: "a" })), {
     writes: [TYPED],
     record: { claim, vmm, desired: "stopped", cleanup: null },
     says: new RegExp(`^vmm_exit_timeout: The VMM of a did not exit \\(pid ${vmm?.pid}\\)`),
@@ -62,7 +62,7 @@ test("F-01 (b) nor is anything signalled or cleared when it is unclear whose pro
   const { claim, vmm } = recordOf(sim, "a") ?? {};
   sim.kernel.unreadableUnits.add(unitOf("a"));
   for (const process of vmOf(sim, "a")) process.unreadable = "EIO";
-  expectRow(seenOf(sim, await run(sim, "stop", { instance: "a" })), {
+  expectScenario(seenOf(sim, await run(sim, "stop", { instance: "a" })), {
     writes: [TYPED],
     record: { claim, vmm, desired: "stopped", cleanup: null },
     says: new RegExp(`cannot be told whether the VMM of a has exited: .*${unitOf("a")}, recorded PID ${vmm?.pid}`),
@@ -75,7 +75,7 @@ test("F-02 when the release fails, the VM is stopped all the same, with a warnin
   const sim = await running();
   refuseWrites(sim, VF1, 0);
   const outcome = await run(sim, "stop", { instance: "a" });
-  expectRow(seenOnce(sim, outcome), {
+  expectScenario(seenOnce(sim, outcome), {
     writes: [TYPED, `${VF1} 0 EBUSY`],
     record: {
       claim: { vf: VF1 },
@@ -95,7 +95,7 @@ test.each(["cleared", "kept"])("F-03 a leftover claim of a stopped instance is %
   putMark(sim, VF1, "a");
   foreignTypes(sim, VF1, TYPE);
   if (how === "kept") refuseWrites(sim, VF1, 0);
-  expectRow(
+  expectScenario(
     seenOnce(sim, await run(sim, "stop", { instance: "a" })),
     how === "kept"
       ? {
@@ -114,7 +114,7 @@ test("F-03 a retained record has nothing to stop and keeps its claim", async () 
   const record = putRecord(sim, "a", { claim: claimOn(sim), retained: true, phase: "claimed" });
   putMark(sim, VF1, "a");
   foreignTypes(sim, VF1, TYPE);
-  expectRow(seenOf(sim, await run(sim, "stop", { instance: "a" })), {
+  expectScenario(seenOf(sim, await run(sim, "stop", { instance: "a" })), {
     writes: [],
     record,
     says: /^Instance a is the remainder[^\n]*$/,
@@ -139,17 +139,17 @@ async function pushes(sim: Sim, verb: "stop" | "delete" | "create") {
   return { ...seenOf(sim, outcome), outcome: [outcome.code, ...pushed] };
 }
 
-/** A kill is told, since it can wedge the device. */
+/** A kill is reported, since it can wedge the device. */
 const KILLED = /QEMU of a ignored everything and is killed; this can wedge/;
 
 test.each([
   ["stop", { claim: null, vmm: null }],
   ["delete", undefined],
 ] as const)(
-  "F-04 %s forces a guest in order, kills no VMM younger than 30 s, and tells of it",
+  "F-04 %s forces a guest in order, kills no VMM younger than 30 s, and reports the kill",
   async (verb, record) => {
     const sim = await running({ stubborn: true, ignoresPowerdown: true });
-    expectRow(await pushes(sim, verb), {
+    expectScenario(await pushes(sim, verb), {
       writes: [TYPED, CLEARED],
       record,
       says: KILLED,
@@ -169,7 +169,7 @@ test("F-04 a failed boot forces in the same way", async () => {
   const sim = new Sim();
   sim.settings = { bootWaitMs: 2_000 };
   sim.kernel.guests.set("a", { monitorAfterMs: Number.POSITIVE_INFINITY, stubborn: true });
-  expectRow(await pushes(sim, "create"), {
+  expectScenario(await pushes(sim, "create"), {
     writes: [TYPED, CLEARED],
     record: undefined,
     says: KILLED,
@@ -182,11 +182,33 @@ test("F-02 a stop whose device cannot be read is done, with warnings, and keeps 
   await create(sim, "a");
   makeUnreadable(sim, VF1);
   const outcome = await run(sim, "stop", { instance: "a" });
-  expectRow(seenOf(sim, outcome), {
+  expectScenario(seenOf(sim, outcome), {
     writes: [`${VF1} ${TYPE} ok`],
     record: { claim: { vf: VF1 }, vmm: null, desired: "stopped", cleanup: { code: "vgpu_cleanup_pending" } },
     says: [/a is stopped, but its vGPU is not released/, /cannot be read/],
     outcome: "",
   });
   expect(outcome.value).toMatchObject({ instance: { state: "stopped", vfAddress: VF1, cleanupPending: true } });
+});
+
+test("F-01 stop gives the device back, and start takes one again", async () => {
+  const sim = new Sim();
+  await create(sim, "a");
+  const stopped = await run(sim, "stop", { instance: "a" });
+  expectScenario(seenOf(sim, stopped), {
+    writes: [TYPED, `${VF1} 0 ok`],
+    record: { claim: null, vmm: null, desired: "stopped" },
+    says: "",
+    outcome: "",
+  });
+  expect(stopped.value).toMatchObject({ instance: { state: "stopped", cleanupPending: false } });
+  const started = await run(sim, "start", { instance: "a" });
+  expectScenario(seenOf(sim, started), {
+    writes: [TYPED, `${VF1} 0 ok`, TYPED],
+    record: { claim: { vf: VF1 }, desired: "running" },
+    outcome: "",
+  });
+  expect(started.value).toMatchObject({ instance: { state: "running" } });
+  await pass(sim, 1_000);
+  expect(sim.kernel.pidsOf("vgpu-vm-a.service")).toHaveLength(1);
 });

@@ -3,7 +3,7 @@ import { stopUnit } from "../../../../provider/host/verbs/unit-stop";
 import type { Verb } from "../../../../provider/protocol/messages";
 import { Observer } from "../../../sim/observer";
 import { begin, create, hostOf, newIncarnation, type Outcome, recordOf, run, spec } from "../../../sim/run";
-import { endVm, told, VF1, vmOf } from "../../../sim/scenario";
+import { endVm, messagesOf, VF1, vmOf } from "../../../sim/scenario";
 import type { Actor } from "../../../sim/scheduler";
 import { PROGRAM, Sim } from "../../../sim/sim-system";
 import { lostWithStore, storeState } from "../../../sim/store";
@@ -167,11 +167,11 @@ test.each(PAIRS)(
       ends.add(end);
       const say = (text: string) => wrong.push(`seed ${seed}, ${end}: ${text}`);
       for (const text of [...observer.violations, ...lostWithStore(sim)]) say(text);
-      if (one.code === "internal" || other.code === "internal") say(`${told(one)} / ${told(other)}`);
+      if (one.code === "internal" || other.code === "internal") say(`${messagesOf(one)} / ${messagesOf(other)}`);
       const made = pair.verb === "create" && recordOf(sim, "a") !== undefined;
       if (pair.verb === "create" && made !== (one.code === "" && other.code !== ""))
         say(`a ${made ? "is" : "is not"} there`);
-      // Nothing was claimed, and whoever asked must be told so: else a resource without anything behind it stays in a state.
+      // Nothing was claimed, and whoever asked must be messagesOf so: else a resource without anything behind it stays in a state.
       if (pair.verb === "create" && one.code !== "" && one.view !== null)
         say(`the failed create tells of ${one.view?.state}`);
       if (pair.verb === "list" && one.code === "" && storeState(sim) === "whole")
@@ -234,7 +234,7 @@ async function refused(sim: Sim, change: (actor: Actor) => void = () => {}): Pro
   change(actor);
   const outcome = await run(sim, "uninstall", {}, actor);
   expect(actor.trace.filter((step) => step.startsWith("tool systemctl"))).toEqual([]);
-  return told(outcome);
+  return messagesOf(outcome);
 }
 
 test("what came into the folder after the check keeps the store, with its witness", async () => {
@@ -280,6 +280,6 @@ test("an install whose program an uninstall has removed sets nothing up", async 
   sim.unpack();
   await run(sim, "uninstall", {});
   const outcome = await create(sim, "a");
-  expect(told(outcome)).toMatch(new RegExp(`^host_not_ready: \\S+/${PROGRAM} is not there any more`));
+  expect(messagesOf(outcome)).toMatch(new RegExp(`^host_not_ready: \\S+/${PROGRAM} is not there any more`));
   expect([storeState(sim), sim.disk.has("/usr/local/lib/vgpu")]).toEqual(["gone", false]);
 });

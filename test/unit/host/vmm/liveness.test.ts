@@ -16,7 +16,7 @@ import {
 import type { Actor } from "../../../sim/scheduler";
 import { Sim } from "../../../sim/sim-system";
 import { within } from "../../../sim/verb";
-import { expectRow } from "../../../support/scenario-row";
+import { expectScenario } from "../../../support/expect-scenario";
 
 const none: Witnesses = { members: undefined, unit: undefined, process: "none", lock: undefined, recent: false };
 const up = (active: string, job = false) => ({ load: "loaded", active, job });
@@ -57,7 +57,7 @@ function recorded(change: Partial<ReturnType<typeof vmmOf>> = {}) {
 async function expectLiveness(sim: Sim, outcome: unknown, says?: RegExp, actor?: Actor): Promise<void> {
   const [before, wrote] = [recordOf(sim, "a"), writes(sim)];
   const { answer, reason } = await within(sim, (host) => ownLiveness(host, "a", before?.vmm ?? null), actor);
-  expectRow(
+  expectScenario(
     { writes: writes(sim), record: recordOf(sim, "a"), says: reason, outcome: answer },
     { writes: wrote, record: before, ...(says && { says }), outcome },
   );
@@ -118,7 +118,7 @@ test("L-07 a process of another boot is dead, and whoever has its pid is never s
   await expectLiveness(sim, "dead");
   const actor = sim.actor("delete");
   const outcome = await run(sim, "delete", { instance: "a" }, actor);
-  expectRow(seenOf(sim, outcome), { writes: [], record: undefined, says: "", outcome: "" });
+  expectScenario(seenOf(sim, outcome), { writes: [], record: undefined, says: "", outcome: "" });
   expect(actor.trace.filter((step) => step.startsWith("SIG"))).toEqual([]);
   expect(sim.kernel.processes.get(process.pid)).toBe(process);
 });
@@ -151,16 +151,16 @@ test("L-09 (b) another process in the control group is the VMM, and the only one
   const other = sim.kernel.spawn(unitOf("a"));
   await expectLiveness(sim, "live");
   const outcome = await run(sim, "delete", { instance: "a" });
-  expectRow(seenOf(sim, outcome), { writes: [], record: undefined, outcome: "" });
+  expectScenario(seenOf(sim, outcome), { writes: [], record: undefined, outcome: "" });
   expect([sim.kernel.processes.get(other.pid), sim.kernel.processes.get(process.pid)]).toEqual([undefined, process]);
 });
 
-test("L-11 a bystander that merely names the instance is neither its owner nor in its way", async () => {
+test("L-11 a bystander that merely names the instance is not taken for its VM and does not block it", async () => {
   const sim = new Sim();
   const bystander = sim.kernel.spawn("qemu-system-x86_64 -name guest=a -uuid 1 /run/vgpu/vm/a/qmp.sock");
   await create(sim, "a");
   const outcome = await run(sim, "delete", { instance: "a" });
-  expectRow(seenOf(sim, outcome), {
+  expectScenario(seenOf(sim, outcome), {
     writes: [`${VF1} ${TYPE} ok`, `${VF1} 0 ok`],
     record: undefined,
     says: "",
@@ -181,12 +181,12 @@ test("L-15 a verb killed right after it asked systemd: its VM counts as live unt
     const before = recordOf(sim, "a");
     const kept = { writes: [`${VF1} ${TYPE} ok`], record: before };
     const { answer, reason } = await within(sim, (host) => claimantLiveness(host, "a", null, before?.claim ?? null));
-    expectRow(
+    expectScenario(
       { writes: writes(sim), record: recordOf(sim, "a"), says: reason, outcome: answer },
       { ...kept, outcome: expect.stringMatching(/^(live|ambiguous)$/) },
     );
-    expectRow(seenOf(sim, await run(sim, "reconcile", {})), { ...kept, outcome: "" });
-    expectRow(seenOf(sim, await create(sim, "a")), { ...kept, record: { phase: "complete" }, outcome: "" });
+    expectScenario(seenOf(sim, await run(sim, "reconcile", {})), { ...kept, outcome: "" });
+    expectScenario(seenOf(sim, await create(sim, "a")), { ...kept, record: { phase: "complete" }, outcome: "" });
     expect(vmOf(sim, "a")).toHaveLength(1);
   }
 });
@@ -198,14 +198,14 @@ test("L-16 whatever runs in the unit's control group keeps the instance alive", 
   putMark(sim, VF1, "a");
   foreignTypes(sim, VF1, TYPE);
   await expectLiveness(sim, "live");
-  expectRow(seenOf(sim, await run(sim, "delete", { instance: "a" })), {
+  expectScenario(seenOf(sim, await run(sim, "delete", { instance: "a" })), {
     writes: [],
     record: { claim },
     says: new RegExp(`cause: vmm_exit_timeout: .*pid ${vhost.pid}\\b`),
     outcome: "vgpu_cleanup_pending",
   });
   sim.kernel.end(vhost);
-  expectRow(seenOf(sim, await run(sim, "delete", { instance: "a" })), {
+  expectScenario(seenOf(sim, await run(sim, "delete", { instance: "a" })), {
     writes: [`${VF1} 0 ok`],
     record: undefined,
     outcome: "",
@@ -219,14 +219,14 @@ test("L-16 a device that is still open outside of the unit is kept", async () =>
   foreignTypes(sim, VF1, TYPE);
   sim.kernel.end(process);
   const close = await holdOpen(sim, VF1);
-  expectRow(seenOf(sim, await run(sim, "delete", { instance: "a" })), {
+  expectScenario(seenOf(sim, await run(sim, "delete", { instance: "a" })), {
     writes: [],
     record: { claim },
     says: new RegExp(`cause: device_busy: ${VF1} of a is in use`),
     outcome: "vgpu_cleanup_pending",
   });
   close();
-  expectRow(seenOf(sim, await run(sim, "delete", { instance: "a" })), {
+  expectScenario(seenOf(sim, await run(sim, "delete", { instance: "a" })), {
     writes: [`${VF1} 0 ok`],
     record: undefined,
     outcome: "",
@@ -240,7 +240,7 @@ test("M-02 (b) when a signal is not allowed, nothing is torn down", async () => 
   const { claim, vmm } = recordOf(sim, "a") ?? {};
   const [process] = vmOf(sim, "a");
   const actor = failStep(sim.actor("delete"), /^SIG/, "EPERM");
-  expectRow(seenOf(sim, await run(sim, "delete", { instance: "a" }, actor)), {
+  expectScenario(seenOf(sim, await run(sim, "delete", { instance: "a" }, actor)), {
     writes: [`${VF1} ${TYPE} ok`],
     record: { claim, vmm },
     says: new RegExp(`cause: vmm_exit_timeout: .*pid ${process?.pid}\\b`),
@@ -249,7 +249,7 @@ test("M-02 (b) when a signal is not allowed, nothing is torn down", async () => 
   expect(vmOf(sim, "a")).toHaveLength(1);
 });
 
-test("a killed verb signals nobody any more", async () => {
+test("a killed verb sends no signals any more", async () => {
   const sim = new Sim();
   sim.kernel.guests.set("a", { stubborn: true, ignoresPowerdown: true });
   await create(sim, "a", { shutdownTimeoutMs: 0 });

@@ -5,7 +5,7 @@ import type { RestartPolicy } from "../../../../provider/protocol/spec";
 import { create, pass, recordOf, rewrite, run, spec, TYPE, writes } from "../../../sim/run";
 import { distinctWrites, endVm, refuseWrites, seenOf, VF1, VF2, vmOf } from "../../../sim/scenario";
 import { Sim } from "../../../sim/sim-system";
-import { expectDecision, expectRow, type Row } from "../../../support/scenario-row";
+import { expectDecision, expectScenario, type ScenarioColumns } from "../../../support/expect-scenario";
 
 const TYPED = `${VF1} ${TYPE} ok`;
 const CLEARED = `${VF1} 0 ok`;
@@ -18,7 +18,7 @@ async function reconcile(sim: Sim) {
     ...seenOf(sim, outcome),
     says: findings.map(({ about, kind, text }) => `${kind} ${about}: ${text}`).join("\n"),
     outcome: outcome.code || ["does not run", "runs"][vmOf(sim, "a").length],
-  } satisfies Row<string>;
+  } satisfies ScenarioColumns<string>;
 }
 
 async function running(restartPolicy: RestartPolicy, vfs = 1) {
@@ -55,14 +55,14 @@ async function failedDelete(restartPolicy: RestartPolicy) {
 test("N-01 an instance whose delete has begun is never started, before and after its release", async () => {
   const { sim, fault } = await failedDelete("Always");
   const passed = async () => ({ ...(await reconcile(sim)), writes: distinctWrites(sim) });
-  expectRow(await passed(), {
+  expectScenario(await passed(), {
     writes: [TYPED, `${VF1} 0 EBUSY`],
     record: { deleting: true, claim: { vf: VF1 } },
     outcome: "does not run",
   });
   sim.hardware.faults.remove(fault);
   for (let passes = 0; passes < 3; passes++)
-    expectRow(await passed(), {
+    expectScenario(await passed(), {
       writes: [TYPED, `${VF1} 0 EBUSY`, CLEARED],
       record: { deleting: true, claim: null },
       outcome: "does not run",
@@ -76,7 +76,7 @@ test("N-02 nor when its policy is changed to Always afterwards", async () => {
   const before = writes(sim);
   rewrite(sim, "a", (record) => ({ ...record, spec: spec({ restartPolicy: "Always" }), desired: "running" }));
   for (let passes = 0; passes < 3; passes++)
-    expectRow(await reconcile(sim), {
+    expectScenario(await reconcile(sim), {
       writes: before,
       record: { deleting: true, claim: null, spec: { restartPolicy: "Always" } },
       outcome: "does not run",
@@ -89,7 +89,7 @@ test.each(["retained", "stopped"])("N-03 what is %s is never started", async (wh
   if (what === "retained") rewrite(sim, "a", (record) => ({ ...record, retained: true, desired: "running" }));
   const before = recordOf(sim, "a");
   for (let passes = 0; passes < 3; passes++)
-    expectRow(await reconcile(sim), { writes: [TYPED, CLEARED], record: before, outcome: "does not run" });
+    expectScenario(await reconcile(sim), { writes: [TYPED, CLEARED], record: before, outcome: "does not run" });
 });
 
 test.each<[string, number, RestartPolicy, boolean]>([
@@ -104,7 +104,7 @@ test.each<[string, number, RestartPolicy, boolean]>([
   endVm(sim, "a", code);
   await reconcile(sim);
   if (!starts) await pass(sim, 300_000);
-  expectRow(
+  expectScenario(
     await reconcile(sim),
     starts
       ? { writes: [TYPED, CLEARED, TYPED], record: { claim: { vf: VF1 } }, outcome: "runs" }
@@ -116,7 +116,7 @@ test("N-04 it starts on a free function when its own is somebody else's by then"
   const sim = await running("OnFailure", 2);
   endVm(sim, "a");
   sim.disk.erase(`/run/vgpu/vf/${VF1}`);
-  expectRow(await reconcile(sim), {
+  expectScenario(await reconcile(sim), {
     writes: [TYPED, `${VF2} ${TYPE} ok`],
     record: { claim: { vf: VF2 } },
     says: /done a: started/,
@@ -132,7 +132,7 @@ async function untilTold(sim: Sim, text: RegExp) {
     if (text.test(seen.says)) return { seconds: Math.round((sim.scheduler.now() - began) / 1000), seen };
     await pass(sim, 1_000);
   }
-  throw new Error("it was never told");
+  throw new Error("it was never reported");
 }
 
 test("N-04 the waits between tries grow, and after five in ten minutes it is left stopped, for good", async () => {
@@ -151,7 +151,7 @@ test("N-04 the waits between tries grow, and after five in ten minutes it is lef
   ]);
   endVm(sim, "a");
   const sixStarts = Array(6).fill([TYPED, CLEARED]).flat();
-  expectRow((await untilTold(sim, /left stopped/)).seen, {
+  expectScenario((await untilTold(sim, /left stopped/)).seen, {
     writes: sixStarts.slice(0, -1),
     record: { claim: { vf: VF1 }, desired: "running" },
     says: /waiting a: it was started 5 times in 10 minutes/,
@@ -159,7 +159,7 @@ test("N-04 the waits between tries grow, and after five in ten minutes it is lef
   });
   await pass(sim, 1_200_000);
   for (let passes = 0; passes < 3; passes++)
-    expectRow(await reconcile(sim), {
+    expectScenario(await reconcile(sim), {
       writes: sixStarts,
       record: { claim: null, desired: "running" },
       says: /left stopped/,
@@ -174,7 +174,7 @@ test("N-04 starts that do not boot count as tries too", async () => {
   const sim = await running("Always");
   sim.kernel.guests.set("a", { fails: true });
   endVm(sim, "a");
-  expectRow((await untilTold(sim, /left stopped/)).seen, {
+  expectScenario((await untilTold(sim, /left stopped/)).seen, {
     writes: Array(6).fill([TYPED, CLEARED]).flat(),
     record: { claim: null, desired: "running" },
     outcome: "does not run",
@@ -184,7 +184,7 @@ test("N-04 starts that do not boot count as tries too", async () => {
 test.each(POLICIES)("N-05 after a host boot what is desired runs again under %s", async (policy) => {
   const sim = await running(policy);
   sim.reboot();
-  expectRow(await reconcile(sim), {
+  expectScenario(await reconcile(sim), {
     writes: [TYPED, TYPED],
     record: { claim: { vf: VF1, bootId: sim.kernel.bootId } },
     says: /done a: started/,

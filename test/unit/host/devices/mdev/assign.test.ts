@@ -3,7 +3,7 @@ import { createFile } from "../../../../../provider/host/devices/mdev/paths";
 import type { Report } from "../../../../../provider/protocol/report";
 import type { InstanceView } from "../../../../../provider/protocol/view";
 import { create, newIncarnation, type Outcome, PROFILE, pass, recordOf, run, spec, TYPE } from "../../../../sim/run";
-import { expectRow } from "../../../../support/scenario-row";
+import { expectScenario } from "../../../../support/expect-scenario";
 import { CARD, endVm, marksOf, mdevHost, mdevSeen, mdevsOf, mdevWrites, uuidOf, VF1, VF2 } from "./mdevs";
 
 const MADE = `create ${VF1} ok`;
@@ -14,7 +14,7 @@ test("A-04 Q-01 create on an mdev host makes one mdev, and names its path and uu
   const made = await create(sim, "a");
   const uuid = uuidOf(sim, "a");
   const devicePath = `/sys/bus/mdev/devices/${uuid}`;
-  expectRow(mdevSeen(sim, made), {
+  expectScenario(mdevSeen(sim, made), {
     writes: [MADE],
     record: { claim: { framework: "mdev", devicePath, mdevUuid: uuid, vf: VF1, parent: CARD, typeId: TYPE } },
     says: "",
@@ -24,7 +24,7 @@ test("A-04 Q-01 create on an mdev host makes one mdev, and names its path and uu
   expect(mdevsOf(sim)).toEqual({ [uuid]: `${VF1} ${TYPE}` });
   const before = recordOf(sim, "a");
   const read = await run(sim, "read", { instance: "a" });
-  expectRow(mdevSeen(sim, read), { writes: [MADE], record: before, outcome: "" });
+  expectScenario(mdevSeen(sim, read), { writes: [MADE], record: before, outcome: "" });
   for (const { value } of [made, read])
     expect((value as { instance: InstanceView }).instance).toMatchObject({
       state: "running",
@@ -49,7 +49,7 @@ test("C-02 the claim with its uuid is on the disk before the driver hears of it,
     seen ??= [value === claim?.mdevUuid, durable.claim?.mdevUuid === value, marksOf(sim)[0] === value];
   };
   const made = await create(sim, "a");
-  expectRow(mdevSeen(sim, made), {
+  expectScenario(mdevSeen(sim, made), {
     writes: [MADE],
     record: { claim: { vf: VF1, mdevUuid: marksOf(sim)[0] } },
     outcome: "",
@@ -61,7 +61,7 @@ test("G-01 delete stops the guest, removes the mdev and leaves nothing", async (
   const sim = mdevHost();
   await create(sim, "a");
   const deleted = await run(sim, "delete", { instance: "a" });
-  expectRow(mdevSeen(sim, deleted), { writes: [MADE, REMOVED], record: undefined, outcome: "" });
+  expectScenario(mdevSeen(sim, deleted), { writes: [MADE, REMOVED], record: undefined, outcome: "" });
   expect(deleted.value).toEqual({ deleted: true, stale: false, found: true });
   expect([mdevsOf(sim), marksOf(sim)]).toEqual([{}, []]);
 });
@@ -71,11 +71,11 @@ test("J-01 stop and start: each claim has a uuid of its own", async () => {
   await create(sim, "a");
   const first = uuidOf(sim, "a");
   const stopped = await run(sim, "stop", { instance: "a" });
-  expectRow(mdevSeen(sim, stopped), { writes: [MADE, REMOVED], record: { claim: null }, outcome: "" });
+  expectScenario(mdevSeen(sim, stopped), { writes: [MADE, REMOVED], record: { claim: null }, outcome: "" });
   expect(mdevsOf(sim)).toEqual({});
   const started = await run(sim, "start", { instance: "a" });
   const second = uuidOf(sim, "a");
-  expectRow(mdevSeen(sim, started), {
+  expectScenario(mdevSeen(sim, started), {
     writes: [MADE, REMOVED, MADE],
     record: { claim: { vf: VF1, mdevUuid: second } },
     outcome: "",
@@ -90,7 +90,7 @@ test("C-04 two creates at once get an mdev each, and one of them loses when ther
   const claims = [uuidOf(sim, "a"), uuidOf(sim, "b")].map((uuid) => mdevsOf(sim)[uuid]);
   expect(claims.sort()).toEqual([`${VF1} ${TYPE}`, `${VF2} ${TYPE}`]);
   for (const [id, outcome] of Object.entries({ a, b }))
-    expectRow(
+    expectScenario(
       { ...mdevSeen(sim, outcome, id), writes: mdevWrites(sim).sort() },
       { writes: [MADE, `create ${VF2} ok`], record: { claim: { mdevUuid: expect.stringMatching(/./) } }, outcome: "" },
     );
@@ -101,7 +101,7 @@ test("C-04 two creates at once get an mdev each, and one of them loses when ther
   const lost = ends.findIndex(({ code }) => code !== "");
   const [winner, loser] = lost === 0 ? ["b", "a"] : ["a", "b"];
   expect(ends.map(({ code }) => code).sort()).toEqual(["", "no_capacity"]);
-  expectRow(mdevSeen(small, ends[lost] as Outcome, loser), {
+  expectScenario(mdevSeen(small, ends[lost] as Outcome, loser), {
     writes: [MADE],
     record: undefined,
     says: new RegExp(`${VF1}: ${winner}`),
@@ -115,7 +115,7 @@ test("C-04 creates at once on a card that carries several wait for each other, a
   const ids = ["a", "b", "c", "d"];
   const ends = await Promise.all(ids.map((id) => create(sim, id)));
   ends.forEach((outcome, index) => {
-    expectRow(mdevSeen(sim, outcome, ids[index]), {
+    expectScenario(mdevSeen(sim, outcome, ids[index]), {
       writes: ids.map(() => `create ${CARD} ok`),
       record: { claim: { vf: CARD, parent: CARD } },
       outcome: "",
@@ -130,14 +130,14 @@ test("C-04 creates at once on a card that carries several wait for each other, a
 
 test("B-07 what a card does not support is unknown, what it only has no room for is no capacity", async () => {
   const sim = mdevHost({ vfs: 0 });
-  expectRow(mdevSeen(sim, await create(sim, "a", { profile: "NVIDIA A16-4Q" })), {
+  expectScenario(mdevSeen(sim, await create(sim, "a", { profile: "NVIDIA A16-4Q" })), {
     writes: [],
     record: undefined,
     says: /A16-4Q.*NVIDIA L40S-48Q/,
     outcome: "unknown_profile",
   });
   expect((await create(sim, "b", { profile: "NVIDIA L40S-48Q" })).code).toBe("");
-  expectRow(mdevSeen(sim, await create(sim, "c"), "c"), {
+  expectScenario(mdevSeen(sim, await create(sim, "c"), "c"), {
     writes: [`create ${CARD} ok`],
     record: undefined,
     says: new RegExp(`${CARD}: b`),
@@ -155,7 +155,7 @@ test("C-05 a stopped instance's claim that is not made yet occupies its function
     endVm(sim, "a");
     sim.hardware.mdevs?.drop();
     const before = recordOf(sim, "a");
-    expectRow(mdevSeen(sim, await create(sim, "b", { profile: "NVIDIA L40S-48Q" }), "b"), {
+    expectScenario(mdevSeen(sim, await create(sim, "b", { profile: "NVIDIA L40S-48Q" }), "b"), {
       writes: [`create ${where} ok`],
       record: undefined,
       says: new RegExp(`${where}: a`),
@@ -172,7 +172,7 @@ test("B-09 a create that the driver refuses is tried on the next function, and t
     path: `/sys/bus/pci/devices/${VF1}/mdev_supported_types/*/create`,
     errno: "EIO",
   });
-  expectRow(mdevSeen(sim, await create(sim, "a")), {
+  expectScenario(mdevSeen(sim, await create(sim, "a")), {
     writes: [`create ${VF1} EIO`, `create ${VF2} ok`],
     record: { claim: { vf: VF2 } },
     outcome: "",
@@ -180,12 +180,12 @@ test("B-09 a create that the driver refuses is tried on the next function, and t
   expect(marksOf(sim)).toEqual([uuidOf(sim, "a")]);
 });
 
-test("C-07 what counts is what is there after a create, not the driver's word", async () => {
+test("C-07 what counts is what is there after a create, not the driver's result", async () => {
   const file = createFile(VF1, TYPE);
   const silent = mdevHost();
-  silent.liars.set(file, "silent");
+  silent.lyingDrivers.set(file, "silent");
   silent.hardware.faults.add({ on: "write", path: file, errno: "EIO" });
-  expectRow(mdevSeen(silent, await create(silent, "a")), {
+  expectScenario(mdevSeen(silent, await create(silent, "a")), {
     writes: [`create ${VF1} EIO`, `create ${VF2} ok`],
     record: { claim: { vf: VF2 } },
     outcome: "",
@@ -193,8 +193,8 @@ test("C-07 what counts is what is there after a create, not the driver's word", 
   expect([Object.values(mdevsOf(silent)), marksOf(silent)]).toEqual([[`${VF2} ${TYPE}`], [uuidOf(silent, "a")]]);
 
   const loud = mdevHost();
-  loud.liars.set(file, "loud");
-  expectRow(mdevSeen(loud, await create(loud, "a")), {
+  loud.lyingDrivers.set(file, "loud");
+  expectScenario(mdevSeen(loud, await create(loud, "a")), {
     writes: [MADE],
     record: { claim: { vf: VF1 } },
     outcome: "",
@@ -208,7 +208,7 @@ test("C-07 when it cannot be seen whether an mdev was made, the claim and a reta
   sim.hardware.find = (path) => (path.endsWith("/mdev_type") ? undefined : find(path));
   const failed = await create(sim, "a");
   const uuid = uuidOf(sim, "a");
-  expectRow(mdevSeen(sim, failed), {
+  expectScenario(mdevSeen(sim, failed), {
     writes: [MADE],
     record: { retained: true, claim: { vf: VF1 } },
     says: new RegExp(`cause: device_verify_failed: mdev ${uuid} on ${VF1} .*type ${TYPE}: its type is not told`),
@@ -216,7 +216,7 @@ test("C-07 when it cannot be seen whether an mdev was made, the claim and a reta
   });
   expect(marksOf(sim)).toEqual([uuid]);
   sim.hardware.find = find;
-  expectRow(mdevSeen(sim, await run(sim, "delete", { instance: "a" })), {
+  expectScenario(mdevSeen(sim, await run(sim, "delete", { instance: "a" })), {
     writes: [MADE, REMOVED],
     record: undefined,
     outcome: "",
@@ -227,7 +227,7 @@ test("C-07 when it cannot be seen whether an mdev was made, the claim and a reta
 test("C-07 a boot that fails removes the mdev again", async () => {
   const sim = mdevHost();
   sim.kernel.guests.set("a", { fails: true });
-  expectRow(mdevSeen(sim, await create(sim, "a")), {
+  expectScenario(mdevSeen(sim, await create(sim, "a")), {
     writes: [MADE, REMOVED],
     record: undefined,
     says: /^vmm_failed: .*the simulated last words/,
@@ -243,7 +243,7 @@ test("N-05 after a reboot the claim of before is dropped, and the instance runs 
   sim.reboot();
   const booted = await run(sim, "reconcile", {});
   await pass(sim, 1_000);
-  expectRow(mdevSeen(sim, booted), {
+  expectScenario(mdevSeen(sim, booted), {
     writes: [MADE, MADE],
     record: { claim: { vf: VF1, bootId: sim.kernel.bootId } },
     outcome: "",
@@ -257,7 +257,7 @@ test("Q-05 inspect says what a card still takes, and who is on it", async () => 
   await create(sim, "a");
   const before = recordOf(sim, "a");
   const outcome = await run(sim, "inspect", {});
-  expectRow(mdevSeen(sim, outcome), { writes: [`create ${CARD} ok`], record: before, says: "", outcome: "" });
+  expectScenario(mdevSeen(sim, outcome), { writes: [`create ${CARD} ok`], record: before, says: "", outcome: "" });
   expect((outcome.value as { cards: unknown[] }).cards).toMatchObject([
     { parent: CARD, functions: [{ vf: CARD, status: "claimed", who: "a" }], available: { [PROFILE]: 5 } },
   ]);
@@ -269,7 +269,7 @@ test("Q-01 an mdev that somebody removed shows as type 0", async () => {
   sim.hardware.mdevs?.drop();
   const before = recordOf(sim, "a");
   const read = await run(sim, "read", { instance: "a" });
-  expectRow(mdevSeen(sim, read), { writes: [MADE], record: before, outcome: "" });
+  expectScenario(mdevSeen(sim, read), { writes: [MADE], record: before, outcome: "" });
   expect((read.value as { instance: InstanceView }).instance).toMatchObject({ typeId: 0, claimedTypeId: TYPE });
 });
 
@@ -282,13 +282,13 @@ test("K-17 carriers that appear 40 s after boot are waited for, and that counts 
   const { findings } = early.value as Report;
   const seen = mdevSeen(sim, early);
   const found = findings.map(({ kind, about, text }) => `${kind} ${about}: ${text}`);
-  expectRow(
+  expectScenario(
     { ...seen, says: [seen.says, ...found].join("\n") },
     { writes: [MADE], record: { cleanup: null }, says: /^waiting a: .*waiting for VFs/m, outcome: "" },
   );
   expect(findings.map(({ kind }) => kind)).not.toContain("pending");
   await pass(sim, 60_000);
-  expectRow(mdevSeen(sim, await run(sim, "reconcile", {})), {
+  expectScenario(mdevSeen(sim, await run(sim, "reconcile", {})), {
     writes: [MADE, MADE],
     record: { claim: { bootId: sim.kernel.bootId } },
     outcome: "",
@@ -296,13 +296,13 @@ test("K-17 carriers that appear 40 s after boot are waited for, and that counts 
   expect(Object.keys(mdevsOf(sim))).toEqual([uuidOf(sim, "a")]);
 });
 
-test("Q-01 what cannot be looked at is told from the record, the uuid too", async () => {
+test("Q-01 what cannot be read is shown as the record has it, the uuid too", async () => {
   const sim = mdevHost();
   await create(sim, "a");
   sim.kernel.unreadableUnits.add("vgpu-vm-a.service");
   const before = recordOf(sim, "a");
   const list = await run(sim, "list", {});
-  expectRow(mdevSeen(sim, list), { writes: [MADE], record: before, outcome: "" });
+  expectScenario(mdevSeen(sim, list), { writes: [MADE], record: before, outcome: "" });
   expect((list.value as { instances: InstanceView[] }).instances).toMatchObject([
     { framework: "mdev", mdevUuid: uuidOf(sim, "a"), devicePath: `/sys/bus/mdev/devices/${uuidOf(sim, "a")}` },
   ]);
@@ -328,13 +328,13 @@ test.each([
       sim.hardware.faults.remove(fault);
       failures.push({ instance: id, reason: expect.stringMatching(says) });
       before.push(...tried);
-      expectRow(
+      expectScenario(
         { ...mdevSeen(sim, failed), record: tally() },
         { writes: before, record: { failures }, says, outcome: outcomes[id] },
       );
       expect(recordOf(sim, id)).toBeUndefined();
     }
-    expectRow(mdevSeen(sim, await create(sim, "c"), "c"), {
+    expectScenario(mdevSeen(sim, await create(sim, "c"), "c"), {
       writes: before,
       record: undefined,
       says: new RegExp(`${VF1}.*${says.source}.*${says.source}`),
@@ -342,7 +342,7 @@ test.each([
     });
     expect([mdevsOf(sim), marksOf(sim)]).toEqual([{}, []]);
     sim.reboot();
-    expectRow(mdevSeen(sim, await create(sim, "c"), "c"), {
+    expectScenario(mdevSeen(sim, await create(sim, "c"), "c"), {
       writes: [...before, MADE],
       record: { claim: { vf: VF1 } },
       outcome: "",
@@ -358,7 +358,7 @@ test("P-02 a card that carries several is never put into quarantine as a whole",
     for (const id of ["a", "b", "c"]) expect((await create(sim, id)).code).not.toBe("");
     sim.hardware.faults.remove(fault);
   }
-  expectRow(mdevSeen(sim, await create(sim, "d"), "d"), {
+  expectScenario(mdevSeen(sim, await create(sim, "d"), "d"), {
     writes: ["EIO", "EIO", "EIO", "ok", "ok", "ok", "ok"].map((result) => `create ${CARD} ${result}`),
     record: { claim: { vf: CARD } },
     outcome: "",

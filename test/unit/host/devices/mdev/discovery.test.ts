@@ -4,7 +4,7 @@ import { folder, type Node } from "../../../../device-model/node";
 import { create, hostOf, recordOf, run, TYPE } from "../../../../sim/run";
 import { seenOf } from "../../../../sim/scenario";
 import { Sim } from "../../../../sim/sim-system";
-import { expectRow } from "../../../../support/scenario-row";
+import { expectScenario } from "../../../../support/expect-scenario";
 import { CARD, mdevHost, mdevSeen, mdevWrites, VF1, VF2 } from "./mdevs";
 
 /** What the host shows at some paths, instead of the truth; an error name fails. */
@@ -24,7 +24,7 @@ test("A-04 (b) a mdev bus that cannot be listed fails, and vendor VFIO is not as
   const sim = new Sim();
   show(sim, { [BUS]: "EIO" });
   for (const outcome of [await create(sim, "a"), await run(sim, "inspect", {})])
-    expectRow(seenOf(sim, outcome), {
+    expectScenario(seenOf(sim, outcome), {
       writes: [],
       record: undefined,
       says: new RegExp(`EIO: ${BUS}`),
@@ -36,7 +36,7 @@ test("A-04 (b) a mdev bus that cannot be listed fails, and vendor VFIO is not as
 test("A-04 (b) types of one carrier that cannot be listed fail too", async () => {
   const sim = mdevHost();
   show(sim, { [`/sys/bus/pci/devices/${VF2}/mdev_supported_types`]: "EACCES" });
-  expectRow(mdevSeen(sim, await create(sim, "a")), {
+  expectScenario(mdevSeen(sim, await create(sim, "a")), {
     writes: [],
     record: undefined,
     says: new RegExp(`${VF2}.*EACCES|EACCES.*${VF2}`),
@@ -55,7 +55,7 @@ test.each([
   const sim = new Sim();
   const carriers = Object.keys(types).length > 0 ? { [VF1]: folder({}) } : {};
   show(sim, { [BUS]: folder(carriers), ...types });
-  expectRow(seenOf(sim, await create(sim, "a")), {
+  expectScenario(seenOf(sim, await create(sim, "a")), {
     writes: [`${VF1} ${TYPE} ok`],
     record: { claim: { framework: "vendor-vfio", mdevUuid: "" } },
     says: "",
@@ -71,7 +71,7 @@ test("A-02 a device whose types are unreadable or no numbers is left out and nam
     const sim = mdevHost();
     const path = `/sys/bus/pci/devices/${VF1}/mdev_supported_types/nvidia-1152/${file}`;
     sim.hardware.faults.add({ on: "read", path, ...fault });
-    expectRow(mdevSeen(sim, await create(sim, "a")), {
+    expectScenario(mdevSeen(sim, await create(sim, "a")), {
       writes: [`create ${VF2} ok`],
       record: { claim: { vf: VF2 } },
       says: new RegExp(VF1),
@@ -83,7 +83,7 @@ test("A-02 a device whose types are unreadable or no numbers is left out and nam
 test("A-03 when no device can be read, discovery fails with all causes", async () => {
   const sim = mdevHost();
   sim.hardware.faults.add({ on: "read", path: "/sys/bus/pci/devices/*/mdev_supported_types/*/name", errno: "EIO" });
-  expectRow(mdevSeen(sim, await create(sim, "a")), {
+  expectScenario(mdevSeen(sim, await create(sim, "a")), {
     writes: [],
     record: undefined,
     says: [VF1, VF2].map((vf) => new RegExp(`${vf}\\D.*EIO`)),
@@ -94,7 +94,7 @@ test("A-03 when no device can be read, discovery fails with all causes", async (
 test("I-10 a carrier whose reads hang is unreadable, and another card is used", async () => {
   const sim = mdevHost({ gpus: 2, vfs: 1 });
   sim.hardware.faults.add({ on: "read", path: "/sys/bus/pci/devices/0000:11:00.4/*/*/name", hang: true });
-  expectRow(mdevSeen(sim, await create(sim, "a")), {
+  expectScenario(mdevSeen(sim, await create(sim, "a")), {
     writes: [`create ${VF1} ok`],
     record: { claim: { vf: VF1, parent: CARD } },
     says: /0000:11:00\.4/,
@@ -112,7 +112,7 @@ test("A-01 on a card without virtual functions the card itself carries the mdevs
   });
   await sim.scheduler.run(() => cards !== undefined);
   const outcome = cards?.map(({ parent, functions }) => [parent, functions.map(({ address }) => address)]);
-  expectRow(
+  expectScenario(
     { writes: mdevWrites(sim), record: recordOf(sim, "a"), outcome },
     { writes: [], record: undefined, outcome: [[CARD, [CARD]]] },
   );

@@ -6,7 +6,7 @@ import { vfioFacts } from "../../../../sim/kernel";
 import { create, eraseRecord, newIncarnation, pass, recordOf, run, spec } from "../../../../sim/run";
 import { holdOpen, unitOf } from "../../../../sim/scenario";
 import type { Sim } from "../../../../sim/sim-system";
-import { expectRow } from "../../../../support/scenario-row";
+import { expectScenario } from "../../../../support/expect-scenario";
 import { endVm, foreignMdev, foreignRemove, marksOf, mdevHost, mdevSeen, mdevsOf, uuidOf, VF1, VF2 } from "./mdevs";
 
 const MADE = `create ${VF1} ok`;
@@ -54,7 +54,7 @@ test("J-03 I-02 an mdev that somebody removes while another process has it is no
   const other = share(sim, "a");
   const { done } = await removeByHand(sim, uuid);
   for (let count = 0; count < 2; count++)
-    expectRow(await deleted(sim), {
+    expectScenario(await deleted(sim), {
       writes: [MADE],
       record: { claim: { mdevUuid: uuid }, deleting: true },
       says: new RegExp(`cause: device_busy: mdev ${uuid} on ${VF1} of a is in use: held open by pid ${other.pid} `),
@@ -64,13 +64,17 @@ test("J-03 I-02 an mdev that somebody removes while another process has it is no
     [uuid],
     { status: "claimed", who: `a; mdev ${uuid}: ${WAITS}`, allocatable: 0 },
   ]);
-  expectRow(mdevSeen(sim, await create(sim, "b"), "b"), { writes: [MADE], record: undefined, outcome: "no_capacity" });
+  expectScenario(mdevSeen(sim, await create(sim, "b"), "b"), {
+    writes: [MADE],
+    record: undefined,
+    outcome: "no_capacity",
+  });
   const found = await findings(sim);
   expect(found).toContainEqual(expect.stringMatching(new RegExp(`^pending a: .*pid ${other.pid} `)));
   other.close();
   await pass(sim, 100);
   await done;
-  expectRow(await deleted(sim), { writes: [MADE], record: undefined, says: "", outcome: "" });
+  expectScenario(await deleted(sim), { writes: [MADE], record: undefined, says: "", outcome: "" });
   expect([mdevsOf(sim), marksOf(sim), (await shown(sim)).status]).toEqual([{}, [], "free"]);
 });
 
@@ -81,7 +85,7 @@ test("J-03 I-03 a holder whose node has gone is found by what is left of the dev
   const uuid = uuidOf(sim, "a");
   const close = await holdOpen(sim, uuid, "cdev");
   await removeByHand(sim, uuid);
-  expectRow(await deleted(sim), {
+  expectScenario(await deleted(sim), {
     writes: [MADE],
     record: { claim: { mdevUuid: uuid }, deleting: true },
     says: new RegExp(`cause: device_busy: mdev ${uuid} on ${VF1} of a is in use: the kernel says that /dev/vfio/`),
@@ -117,7 +121,7 @@ test("J-03 our own removal that waits for somebody who was quicker keeps the cla
     /hangs in the driver \(pid \d+\)/,
     new RegExp(`device_busy: .*cannot be worked on now: .*${WAITS}`),
   ])
-    expectRow(await deleted(sim), {
+    expectScenario(await deleted(sim), {
       writes: [MADE, hanging],
       record: { claim: { mdevUuid: uuid }, deleting: true },
       says,
@@ -126,7 +130,7 @@ test("J-03 our own removal that waits for somebody who was quicker keeps the cla
   expect(await shown(sim)).toMatchObject({ status: "claimed", allocatable: 0 });
   close();
   await pass(sim, 100);
-  expectRow(await deleted(sim), { writes: [MADE, REMOVED], record: undefined, says: "", outcome: "" });
+  expectScenario(await deleted(sim), { writes: [MADE, REMOVED], record: undefined, says: "", outcome: "" });
   expect([mdevsOf(sim), marksOf(sim)]).toEqual([{}, []]);
 });
 
@@ -146,7 +150,7 @@ test("J-04 one of ours that nobody claims and somebody is removing is pending, a
     who: `mdev ${uuid}, made for a, is still there: ${WAITS}`,
     allocatable: 1,
   });
-  expectRow(mdevSeen(sim, await create(sim, "b"), "b"), {
+  expectScenario(mdevSeen(sim, await create(sim, "b"), "b"), {
     writes: [MADE, `create ${VF2} ok`],
     record: { claim: { vf: VF2 } },
     outcome: "",
@@ -164,12 +168,12 @@ test("K-09 somebody else's that is being removed is reported, left alone, and it
   await removeByHand(sim, FOREIGN);
   expect(await findings(sim)).toEqual([`foreign mdev ${FOREIGN} on ${VF1}: ${WAITS}; it was not made by us`]);
   expect(await shown(sim)).toEqual({ status: "foreign", who: `mdev ${FOREIGN}: ${WAITS}`, allocatable: 1 });
-  expectRow(mdevSeen(sim, await create(sim, "a")), {
+  expectScenario(mdevSeen(sim, await create(sim, "a")), {
     writes: [`create ${VF2} ok`],
     record: { claim: { vf: VF2 } },
     outcome: "",
   });
-  expectRow(mdevSeen(sim, await create(sim, "b"), "b"), {
+  expectScenario(mdevSeen(sim, await create(sim, "b"), "b"), {
     writes: [`create ${VF2} ok`],
     record: undefined,
     says: new RegExp(`${VF1}: mdev ${FOREIGN}: ${WAITS}`),
@@ -187,7 +191,7 @@ test("Q-01 a VM whose mdev somebody removes goes on, a read and a pass say it, a
   await removeByHand(sim, uuid);
   const before = recordOf(sim, "a");
   for (const seen of [await run(sim, "read", { instance: "a" }), await run(sim, "list", {})])
-    expectRow(mdevSeen(sim, seen), {
+    expectScenario(mdevSeen(sim, seen), {
       writes: [MADE],
       record: before,
       says: new RegExp(`mdev ${uuid} on ${VF1} of a: ${WAITS}`),
@@ -196,7 +200,7 @@ test("Q-01 a VM whose mdev somebody removes goes on, a read and a pass say it, a
   expect(await findings(sim)).toEqual([`waiting mdev ${uuid} on ${VF1}: ${WAITS}; a claims it`]);
   const { incarnation = "" } = recordOf(sim, "a") ?? {};
   const updated = await run(sim, "update", { instance: "a", incarnation, owner: "org/a", spec: spec() } as never);
-  expectRow(mdevSeen(sim, updated), {
+  expectScenario(mdevSeen(sim, updated), {
     writes: [MADE, MADE],
     record: { claim: { vf: VF1, mdevUuid: expect.not.stringMatching(uuid) } },
     outcome: "",
@@ -216,7 +220,7 @@ test("H-02 a create that is repeated does not start on an mdev that is being rem
   const uuid = uuidOf(sim, "a");
   const close = await holdOpen(sim, uuid);
   await removeByHand(sim, uuid);
-  expectRow(mdevSeen(sim, await run(sim, "create", asked)), {
+  expectScenario(mdevSeen(sim, await run(sim, "create", asked)), {
     writes: [MADE],
     record: { claim: { mdevUuid: uuid } },
     says: /cause: device_busy: /,
@@ -224,7 +228,7 @@ test("H-02 a create that is repeated does not start on an mdev that is being rem
   });
   close();
   await pass(sim, 100);
-  expectRow(mdevSeen(sim, await run(sim, "create", asked)), {
+  expectScenario(mdevSeen(sim, await run(sim, "create", asked)), {
     writes: [MADE, MADE],
     record: { claim: { mdevUuid: expect.not.stringMatching(uuid) }, phase: "complete" },
     outcome: "",
@@ -250,7 +254,7 @@ test("I-01 a device that is not on the mdev bus any more still has what somebody
   const vf = sim.hardware.functionAt(VF1);
   if (vf) vf.attributes = false;
   expect(sim.hardware.find(`/sys/class/mdev_bus/${VF1}`)).toBeUndefined();
-  expectRow(await deleted(sim), {
+  expectScenario(await deleted(sim), {
     writes: [MADE],
     record: { claim: { mdevUuid: uuid }, deleting: true },
     says: new RegExp(`cause: device_busy: mdev ${uuid} on ${VF1} of a is in use: held open by pid ${other.pid} `),
@@ -258,6 +262,6 @@ test("I-01 a device that is not on the mdev bus any more still has what somebody
   });
   other.close();
   await pass(sim, 100);
-  expectRow(await deleted(sim), { writes: [MADE], record: undefined, outcome: "" });
+  expectScenario(await deleted(sim), { writes: [MADE], record: undefined, outcome: "" });
   expect(marksOf(sim)).toEqual([]);
 });

@@ -4,7 +4,7 @@ import { type Outcome, recordOf, TYPE } from "../../../../sim/run";
 import { seenOf, unitOf, VF1 } from "../../../../sim/scenario";
 import type { SimOptions } from "../../../../sim/sim-system";
 import { Sim } from "../../../../sim/sim-system";
-import type { Row } from "../../../../support/scenario-row";
+import type { ScenarioColumns } from "../../../../support/expect-scenario";
 
 export { CARD1 as CARD, VF1, VF2 } from "../../../../sim/scenario";
 
@@ -28,8 +28,8 @@ export const mdevWrites = (sim: Sim): string[] =>
     .filter(({ caller }) => !caller.foreign)
     .map(({ path, vf, result }) => `${path.split("/").at(-1)} ${vf} ${result}`);
 
-/** What a verb has left and said, for the shared assertion; its writes as `mdevWrites` tells them. */
-export const mdevSeen = (sim: Sim, outcome: Outcome, id = "a"): Row<string> => ({
+/** What a verb has left and said, for the shared assertion; its writes as `mdevWrites` lists them. */
+export const mdevSeen = (sim: Sim, outcome: Outcome, id = "a"): ScenarioColumns<string> => ({
   ...seenOf(sim, outcome, id),
   writes: mdevWrites(sim),
 });

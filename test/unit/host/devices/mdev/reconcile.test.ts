@@ -4,14 +4,14 @@ import { CARD_MODELS } from "../../../../device-model/catalogue";
 import { create, pass, recordOf, run, TYPE } from "../../../../sim/run";
 import { holdOpen, VF3, VF4 } from "../../../../sim/scenario";
 import type { Sim } from "../../../../sim/sim-system";
-import { expectRow, type Row } from "../../../../support/scenario-row";
+import { expectScenario, type ScenarioColumns } from "../../../../support/expect-scenario";
 import { endVm, foreignMdev, marksOf, mdevHost, mdevSeen, mdevsOf, uuidOf, VF1, VF2 } from "./mdevs";
 
 const GRACE_MS = 300_000;
 const FOREIGN = "ffffffff-0000-4000-8000-000000000001";
 
 /** What a pass reports, and what it has left and said, its findings too. */
-async function reconcile(sim: Sim, id = "a"): Promise<Report & { seen: Row<string> }> {
+async function reconcile(sim: Sim, id = "a"): Promise<Report & { seen: ScenarioColumns<string> }> {
   const outcome = await run(sim, "reconcile", {});
   const report = outcome.value as Report;
   const seen = mdevSeen(sim, outcome, id);
@@ -20,7 +20,10 @@ async function reconcile(sim: Sim, id = "a"): Promise<Report & { seen: Row<strin
 }
 
 /** Mdevs are swept in the order of their uuids, which is by chance. */
-const inAnyOrder = (seen: Row<string>): Row<string> => ({ ...seen, writes: [...(seen.writes ?? [])].sort() });
+const inAnyOrder = (seen: ScenarioColumns<string>): ScenarioColumns<string> => ({
+  ...seen,
+  writes: [...(seen.writes ?? [])].sort(),
+});
 
 /** All that is said, line by line. */
 const lines = (...all: string[]) => new RegExp(`^${all.map((line) => `${line}.*`).join("\n")}$`);
@@ -56,7 +59,7 @@ test("J-04 of all mdevs only the plain, old enough orphan with our mark is remov
 
   const report = await reconcile(sim, "live");
   const made = [VF1, VF2, VF3, VF4, "0000:11:00.4", "0000:11:00.5"].map((vf) => `create ${vf} ok`);
-  expectRow(inAnyOrder(report.seen), {
+  expectScenario(inAnyOrder(report.seen), {
     writes: [...made, `remove ${VF2} EIO`, `remove ${VF3} ok`],
     record: live,
     says: [
@@ -83,7 +86,7 @@ test("J-04 of all mdevs only the plain, old enough orphan with our mark is remov
   expect(marksOf(sim)).not.toContain(plain);
 
   await pass(sim, GRACE_MS);
-  expectRow(inAnyOrder((await reconcile(sim, "live")).seen), {
+  expectScenario(inAnyOrder((await reconcile(sim, "live")).seen), {
     writes: [...made, `remove ${VF2} EIO`, `remove ${VF2} EIO`, `remove ${VF3} ok`, "remove 0000:11:00.5 ok"],
     record: live,
     says: new RegExp(`^done mdev ${young} on 0000:11:00.5: `, "m"),
@@ -99,14 +102,14 @@ test("J-04 a process that cannot be looked at counts as in use", async () => {
   const uuid = await orphan(sim, "a");
   await pass(sim, GRACE_MS);
   blind.unreadable = "EACCES";
-  expectRow((await reconcile(sim)).seen, {
+  expectScenario((await reconcile(sim)).seen, {
     writes: [MADE],
     record: undefined,
     says: lines(`pending mdev ${uuid} on ${VF1}: .*pid ${blind.pid}\\b`),
     outcome: "",
   });
   blind.unreadable = undefined;
-  expectRow((await reconcile(sim)).seen, {
+  expectScenario((await reconcile(sim)).seen, {
     writes: [MADE, REMOVED],
     record: undefined,
     says: lines(`done mdev ${uuid} on ${VF1}: `),
@@ -121,14 +124,14 @@ test("J-04 a group that cannot be probed counts as in use", async () => {
   await pass(sim, GRACE_MS);
   const group = `/dev/vfio/${sim.hardware.deviceAt(uuid)?.iommuGroup}`;
   const fault = sim.hardware.faults.add({ on: "open", path: group, errno: "EIO" });
-  expectRow((await reconcile(sim)).seen, {
+  expectScenario((await reconcile(sim)).seen, {
     writes: [MADE],
     record: undefined,
     says: lines(`pending mdev ${uuid} on ${VF1}: .*EIO`),
     outcome: "",
   });
   sim.hardware.faults.remove(fault);
-  expectRow((await reconcile(sim)).seen, {
+  expectScenario((await reconcile(sim)).seen, {
     writes: [MADE, REMOVED],
     record: undefined,
     says: lines(`done mdev ${uuid} on ${VF1}: `),
@@ -143,7 +146,7 @@ test("J-04 H-18 an orphan whose unit still runs is not removed", async () => {
   const uuid = uuidOf(sim, "a");
   sim.disk.erase("/var/lib/vgpu/instances/a");
   await pass(sim, GRACE_MS);
-  expectRow((await reconcile(sim)).seen, {
+  expectScenario((await reconcile(sim)).seen, {
     writes: [MADE],
     record: undefined,
     says: lines(`pending mdev ${uuid} on ${VF1}: The VMM of a is not shown to be dead`),
@@ -151,7 +154,7 @@ test("J-04 H-18 an orphan whose unit still runs is not removed", async () => {
   });
   expect([Object.keys(mdevsOf(sim)), marksOf(sim)]).toEqual([[uuid], [uuid]]);
   endVm(sim, "a");
-  expectRow((await reconcile(sim)).seen, {
+  expectScenario((await reconcile(sim)).seen, {
     writes: [MADE, REMOVED],
     record: undefined,
     says: lines(`done mdev ${uuid} on ${VF1}: `),
@@ -166,7 +169,7 @@ test("J-04 the record of the instance is unreadable: whether it claims the mdev 
   sim.disk.put("/var/lib/vgpu/instances/a/record.json", "{");
   await pass(sim, GRACE_MS);
   const { vendorDone, seen } = await reconcile(sim, "none");
-  expectRow(seen, {
+  expectScenario(seen, {
     writes: [MADE],
     record: undefined,
     says: lines("pending a: its record cannot be read"),
@@ -186,7 +189,7 @@ test("K-06 with a corrupt record elsewhere mdevs are swept and stale claims rele
   await pass(sim, GRACE_MS);
   const before = recordOf(sim, "live");
   const { vendorDone, seen } = await reconcile(sim, "stale");
-  expectRow(seen, {
+  expectScenario(seen, {
     writes: [VF1, VF2, VF3].map((vf) => `create ${vf} ok`).concat(`remove ${VF2} ok`, REMOVED),
     record: { claim: null, spec: { profile: "NVIDIA L40S-8Q" } },
     says: lines("pending broken: its record cannot be read", "done stale: ", `done mdev ${uuid} on ${VF1}: `),
@@ -201,9 +204,14 @@ test("K-02 K-04 a claim without a VM is left alone while it is recent, and relea
   await create(sim, "a", { restartPolicy: "Never" });
   endVm(sim, "a");
   const before = recordOf(sim, "a");
-  expectRow((await reconcile(sim)).seen, { writes: [MADE], record: before, says: lines("waiting a: "), outcome: "" });
+  expectScenario((await reconcile(sim)).seen, {
+    writes: [MADE],
+    record: before,
+    says: lines("waiting a: "),
+    outcome: "",
+  });
   await pass(sim, GRACE_MS);
-  expectRow((await reconcile(sim)).seen, {
+  expectScenario((await reconcile(sim)).seen, {
     writes: [MADE, REMOVED],
     record: { claim: null, spec: { profile: before?.spec.profile } },
     says: lines("done a: "),
@@ -212,11 +220,11 @@ test("K-02 K-04 a claim without a VM is left alone while it is recent, and relea
   expect(mdevsOf(sim)).toEqual({});
 });
 
-test("K-09 an mdev that nobody of ours made is reported and never removed", async () => {
+test("K-09 an mdev that is not ours is reported and never removed", async () => {
   const sim = mdevHost();
   await foreignMdev(sim, FOREIGN, VF2, TYPE);
   await pass(sim, GRACE_MS);
-  expectRow((await reconcile(sim)).seen, {
+  expectScenario((await reconcile(sim)).seen, {
     writes: [],
     record: undefined,
     says: lines(`foreign mdev ${FOREIGN} on ${VF2}: .*${TYPE}`),
@@ -233,7 +241,7 @@ test("N-04 a VM that crashed runs again on an mdev of its own", async () => {
     sim.kernel.end(sim.kernel.processes.get(pid) as Parameters<typeof sim.kernel.end>[0], 1);
   await pass(sim, GRACE_MS);
   const { seen } = await reconcile(sim);
-  expectRow(seen, {
+  expectScenario(seen, {
     writes: [MADE, REMOVED, MADE],
     record: { claim: { mdevUuid: uuidOf(sim, "a") } },
     says: /^done a: started/m,
@@ -250,7 +258,7 @@ test("J-04 an unreadable mark is reported and keeps its mdev, and the others are
   sim.disk.put(`/run/vgpu/mdev/${bad}`, "{");
   await pass(sim, GRACE_MS);
   const { seen, findings } = await reconcile(sim, "bad");
-  expectRow(seen, {
+  expectScenario(seen, {
     writes: [MADE, `create ${VF2} ok`, `remove ${VF2} ok`],
     record: undefined,
     says: [new RegExp(`^pending mdev ${bad}: `, "m"), new RegExp(`^done mdev ${good} on ${VF2}: `, "m")],

@@ -3,14 +3,14 @@ import { mdevPath, typeFolder } from "../../../../../provider/host/devices/mdev/
 import { create, pass, recordOf, rewrite, run, TYPE } from "../../../../sim/run";
 import { holdOpen } from "../../../../sim/scenario";
 import type { Sim } from "../../../../sim/sim-system";
-import { expectRow, type Row } from "../../../../support/scenario-row";
+import { expectScenario, type ScenarioColumns } from "../../../../support/expect-scenario";
 import { CARD, endVm, factsOf, foreignRemove, marksOf, mdevHost, mdevSeen, mdevsOf, uuidOf, VF1, VF2 } from "./mdevs";
 
 const MADE = `create ${VF1} ok`;
 const REMOVED = `remove ${VF1} ok`;
 const deleted = async (sim: Sim) => mdevSeen(sim, await run(sim, "delete", { instance: "a" }));
-/** The same write tried again and again is told once. */
-const distinct = (seen: Row<string>): Row<string> => ({
+/** A write that is repeated is listed once. */
+const distinct = (seen: ScenarioColumns<string>): ScenarioColumns<string> => ({
   ...seen,
   writes: (seen.writes ?? []).filter((one, index, all) => one !== all[index - 1]),
 });
@@ -21,7 +21,7 @@ describe("release of an mdev", () => {
       const sim = mdevHost();
       await create(sim, "a");
       sim.disk.put("/var/lib/vgpu/instances/broken/record.json", "{");
-      expectRow(mdevSeen(sim, await run(sim, verb, { instance: "a" })), {
+      expectScenario(mdevSeen(sim, await run(sim, verb, { instance: "a" })), {
         writes: [MADE, REMOVED],
         record: verb === "delete" ? undefined : { claim: null },
         outcome: "",
@@ -35,7 +35,7 @@ describe("release of an mdev", () => {
     await create(sim, "a");
     await create(sim, "b");
     const other = recordOf(sim, "b");
-    expectRow(mdevSeen(sim, await run(sim, "stop", { instance: "a" })), {
+    expectScenario(mdevSeen(sim, await run(sim, "stop", { instance: "a" })), {
       writes: [`create ${CARD} ok`, `create ${CARD} ok`, `remove ${CARD} ok`],
       record: { claim: null },
       outcome: "",
@@ -49,7 +49,7 @@ describe("release of an mdev", () => {
     await create(sim, "a");
     endVm(sim, "a");
     await foreignRemove(sim, uuidOf(sim, "a"));
-    expectRow(await deleted(sim), { writes: [MADE], record: undefined, says: "", outcome: "" });
+    expectScenario(await deleted(sim), { writes: [MADE], record: undefined, says: "", outcome: "" });
     expect(marksOf(sim)).toEqual([]);
   });
 
@@ -58,7 +58,7 @@ describe("release of an mdev", () => {
     await create(sim, "a");
     const uuid = uuidOf(sim, "a");
     const fault = sim.hardware.faults.add({ on: "write", path: `${mdevPath(uuid)}/remove`, errno: "EBUSY" });
-    expectRow(distinct(await deleted(sim)), {
+    expectScenario(distinct(await deleted(sim)), {
       writes: [MADE, `remove ${VF1} EBUSY`],
       record: { claim: { mdevUuid: uuid }, deleting: true },
       says: new RegExp(`cause: device_busy: .*${uuid}`),
@@ -66,7 +66,7 @@ describe("release of an mdev", () => {
     });
     expect(marksOf(sim)).toEqual([uuid]);
     sim.hardware.faults.remove(fault);
-    expectRow(distinct(await deleted(sim)), {
+    expectScenario(distinct(await deleted(sim)), {
       writes: [MADE, `remove ${VF1} EBUSY`, REMOVED],
       record: undefined,
       says: "",
@@ -82,7 +82,7 @@ describe("release of an mdev", () => {
     const mdevs = sim.hardware.mdevs as unknown as { remove: () => Promise<void> };
     mdevs.remove = async () => {};
     const uuid = uuidOf(sim, "a");
-    expectRow(distinct(await deleted(sim)), {
+    expectScenario(distinct(await deleted(sim)), {
       writes: [MADE, REMOVED],
       record: { claim: { mdevUuid: uuid } },
       says: new RegExp(`cause: device_verify_failed: .*${uuid}`),
@@ -99,13 +99,17 @@ describe("release of an mdev", () => {
       ["stop", "vmm_exit_timeout"],
       ["delete", "vgpu_cleanup_pending"],
     ] as const)
-      expectRow(mdevSeen(sim, await run(sim, verb, { instance: "a" })), {
+      expectScenario(mdevSeen(sim, await run(sim, verb, { instance: "a" })), {
         writes: [MADE],
         record: { claim, vmm },
         says: new RegExp(`vmm_exit_timeout: .*${vmm?.pid}`),
         outcome,
       });
-    expectRow(mdevSeen(sim, await run(sim, "reconcile", {})), { writes: [MADE], record: { claim, vmm }, outcome: "" });
+    expectScenario(mdevSeen(sim, await run(sim, "reconcile", {})), {
+      writes: [MADE],
+      record: { claim, vmm },
+      outcome: "",
+    });
     expect(Object.keys(mdevsOf(sim))).toEqual([uuidOf(sim, "a")]);
   });
 
@@ -115,14 +119,14 @@ describe("release of an mdev", () => {
     endVm(sim, "a");
     const uuid = uuidOf(sim, "a");
     const close = await holdOpen(sim, uuid, node);
-    expectRow(await deleted(sim), {
+    expectScenario(await deleted(sim), {
       writes: [MADE],
       record: { claim: { vf: VF1, mdevUuid: uuid } },
       says: new RegExp(`cause: device_busy: .*${VF1}.*in use: held open by pid`),
       outcome: "vgpu_cleanup_pending",
     });
     close();
-    expectRow(await deleted(sim), { writes: [MADE, REMOVED], record: undefined, says: "", outcome: "" });
+    expectScenario(await deleted(sim), { writes: [MADE, REMOVED], record: undefined, says: "", outcome: "" });
   });
 
   test("I-04 a process that cannot be looked at counts as a holder", async () => {
@@ -133,7 +137,7 @@ describe("release of an mdev", () => {
     await create(sim, "a");
     endVm(sim, "a");
     const uuid = uuidOf(sim, "a");
-    expectRow(await deleted(sim), {
+    expectScenario(await deleted(sim), {
       writes: [MADE],
       record: { claim: { mdevUuid: uuid } },
       says: new RegExp(`cause: device_busy: .*pid ${blind.pid}\\b`),
@@ -147,20 +151,20 @@ describe("release of an mdev", () => {
     const stuck = await create(sim, "a");
     const uuid = uuidOf(sim, "a");
     const hanging = `create ${VF1} pending`;
-    expectRow(mdevSeen(sim, stuck), {
+    expectScenario(mdevSeen(sim, stuck), {
       writes: [hanging],
       record: { retained: true, claim: { mdevUuid: uuid } },
       says: new RegExp(`cause: device_busy: The write of mdev ${uuid} to ${VF1} hangs in the driver \\(pid \\d+`),
       outcome: "vgpu_cleanup_pending",
     });
     expect(marksOf(sim)).toEqual([uuid]);
-    expectRow(await deleted(sim), {
+    expectScenario(await deleted(sim), {
       writes: [hanging],
       record: { claim: { mdevUuid: uuid } },
       says: /cause: device_busy: .*pid \d+/,
       outcome: "vgpu_cleanup_pending",
     });
-    expectRow(mdevSeen(sim, await create(sim, "b"), "b"), {
+    expectScenario(mdevSeen(sim, await create(sim, "b"), "b"), {
       writes: [hanging, `create ${VF2} ok`],
       record: { claim: { vf: VF2 } },
       outcome: "",
@@ -168,7 +172,7 @@ describe("release of an mdev", () => {
     sim.hardware.faults.remove(fault);
     await pass(sim, 1_000);
     expect(mdevsOf(sim)[uuid]).toBe(`${VF1} ${TYPE}`);
-    expectRow(await deleted(sim), {
+    expectScenario(await deleted(sim), {
       writes: [MADE, `create ${VF2} ok`, REMOVED],
       record: undefined,
       outcome: "",
@@ -185,14 +189,14 @@ describe("release of an mdev", () => {
     await foreignRemove(sim, uuid);
     const child = sim.kernel.spawn("");
     child.open.push(await factsOf(sim, `${typeFolder(VF1, TYPE)}/create`));
-    expectRow(await deleted(sim), {
+    expectScenario(await deleted(sim), {
       writes: [MADE],
       record: { claim: { mdevUuid: uuid } },
       says: new RegExp(`cause: device_busy: .*pid ${child.pid}\\b`),
       outcome: "vgpu_cleanup_pending",
     });
     sim.kernel.end(child);
-    expectRow(await deleted(sim), { writes: [MADE], record: undefined, outcome: "" });
+    expectScenario(await deleted(sim), { writes: [MADE], record: undefined, outcome: "" });
   });
 
   test("I-09 a remove that hangs keeps the claim", async () => {
@@ -202,7 +206,7 @@ describe("release of an mdev", () => {
     const uuid = uuidOf(sim, "a");
     sim.hardware.faults.add({ on: "write", path: `${mdevPath(uuid)}/remove`, hang: true });
     for (let count = 0; count < 2; count++)
-      expectRow(await deleted(sim), {
+      expectScenario(await deleted(sim), {
         writes: [MADE, `remove ${VF1} pending`],
         record: { claim: { mdevUuid: uuid } },
         says: /cause: device_busy: .*pid \d+/,
@@ -220,24 +224,24 @@ describe("release of an mdev", () => {
       return find(path);
     };
     const uuid = uuidOf(sim, "a");
-    expectRow(await deleted(sim), {
+    expectScenario(await deleted(sim), {
       writes: [MADE],
       record: { claim: { mdevUuid: uuid } },
       says: new RegExp(`cause: discovery_failed: .*${uuid} on ${VF1}`),
       outcome: "vgpu_cleanup_pending",
     });
     sim.hardware.find = find;
-    expectRow(await deleted(sim), { writes: [MADE, REMOVED], record: undefined, outcome: "" });
+    expectScenario(await deleted(sim), { writes: [MADE, REMOVED], record: undefined, outcome: "" });
   });
 
-  test("I-01 an mdev that is listed and whose type is not told is not gone", async () => {
+  test("I-01 an mdev that is listed without a type is not gone", async () => {
     const sim = mdevHost();
     await create(sim, "a");
     endVm(sim, "a");
     const find = sim.hardware.find.bind(sim.hardware);
     sim.hardware.find = (path) => (path.endsWith("/mdev_type") ? undefined : find(path));
     const uuid = uuidOf(sim, "a");
-    expectRow(await deleted(sim), {
+    expectScenario(await deleted(sim), {
       writes: [MADE],
       record: { claim: { framework: "mdev", mdevUuid: uuid } },
       says: new RegExp(`cause: discovery_failed: .*${uuid} on ${VF1}.*its type is not told`),
@@ -251,7 +255,7 @@ describe("release of an mdev", () => {
     const uuid = uuidOf(sim, "a");
     sim.reboot();
     await sim.hardware.write(`${typeFolder(VF1, TYPE)}/create`, uuid, { pid: 0, foreign: true });
-    expectRow(mdevSeen(sim, await run(sim, "stop", { instance: "a" })), {
+    expectScenario(mdevSeen(sim, await run(sim, "stop", { instance: "a" })), {
       writes: [MADE],
       record: { claim: null },
       says: new RegExp(uuid),
@@ -264,7 +268,7 @@ describe("release of an mdev", () => {
     const sim = mdevHost();
     await create(sim, "a");
     sim.disk.erase(`/run/vgpu/mdev/${uuidOf(sim, "a")}`);
-    expectRow(await deleted(sim), { writes: [MADE, REMOVED], record: undefined, outcome: "" });
+    expectScenario(await deleted(sim), { writes: [MADE, REMOVED], record: undefined, outcome: "" });
     expect(mdevsOf(sim)).toEqual({});
   });
 
@@ -274,7 +278,7 @@ describe("release of an mdev", () => {
       await create(sim, "a");
       const uuid = uuidOf(sim, "a");
       rewrite(sim, "a", (record) => ({ ...record, claim: record.claim && { ...record.claim, mdevUuid } }));
-      expectRow(await deleted(sim), {
+      expectScenario(await deleted(sim), {
         writes: [MADE],
         record: { claim: { framework: "mdev", mdevUuid } },
         says: /cause: inventory_ambiguous: The claim of a is on an mdev without a uuid/,
@@ -291,7 +295,7 @@ describe("release of an mdev", () => {
     const vf = sim.hardware.functionAt(VF1);
     if (vf) vf.present = false;
     sim.hardware.mdevs?.drop();
-    expectRow(await deleted(sim), { writes: [MADE], record: undefined, outcome: "" });
+    expectScenario(await deleted(sim), { writes: [MADE], record: undefined, outcome: "" });
   });
 
   test("D-01 a create whose rollback fails leaves a retained record with the uuid, and delete finishes it", async () => {
@@ -300,7 +304,7 @@ describe("release of an mdev", () => {
     const fault = sim.hardware.faults.add({ on: "write", path: "/sys/bus/mdev/devices/*/remove", errno: "EIO" });
     const failed = mdevSeen(sim, await create(sim, "a"));
     const uuid = uuidOf(sim, "a");
-    expectRow(distinct(failed), {
+    expectScenario(distinct(failed), {
       writes: [`create ${CARD} ok`, `remove ${CARD} EIO`],
       record: { retained: true, claim: { framework: "mdev", vf: CARD } },
       says: [/Instance a keeps what it claims: delete it to retry/, /cause: vmm_failed: /],
@@ -309,7 +313,7 @@ describe("release of an mdev", () => {
     const { value } = await run(sim, "read", { instance: "a" });
     expect(value).toMatchObject({ instance: { mdevUuid: uuid, devicePath: mdevPath(uuid), state: "retained" } });
     sim.hardware.faults.remove(fault);
-    expectRow(distinct(await deleted(sim)), {
+    expectScenario(distinct(await deleted(sim)), {
       writes: [`create ${CARD} ok`, `remove ${CARD} EIO`, `remove ${CARD} ok`],
       record: undefined,
       outcome: "",

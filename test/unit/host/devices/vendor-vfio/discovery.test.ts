@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { discover } from "../../../../provider/host/devices/vendor-vfio/discovery";
-import { claimOn, putRecord } from "../../../sim/records";
-import { create, hostOf, recordOf, run, TYPE, writes } from "../../../sim/run";
+import { discover } from "../../../../../provider/host/devices/vendor-vfio/discovery";
+import { claimOn, putRecord } from "../../../../sim/records";
+import { create, hostOf, recordOf, run, TYPE, writes } from "../../../../sim/run";
 import {
   CARD1,
   CARD2,
@@ -15,9 +15,9 @@ import {
   VF1,
   VF2,
   vfAt,
-} from "../../../sim/scenario";
-import { Sim } from "../../../sim/sim-system";
-import { expectRow } from "../../../support/scenario-row";
+} from "../../../../sim/scenario";
+import { Sim } from "../../../../sim/sim-system";
+import { expectScenario } from "../../../../support/expect-scenario";
 
 /** What discovery finds, as its callers get it. */
 async function found(sim: Sim, warnings: string[] = []) {
@@ -45,7 +45,7 @@ test("A-01 only devices with vGPU attributes are virtual functions, sorted, with
     parent,
     functions.map((vf) => [vf.address, vf.typeId]),
   ]);
-  expectRow(
+  expectScenario(
     { writes: writes(sim), record: recordOf(sim, "a"), outcome },
     {
       writes: [],
@@ -69,8 +69,8 @@ test("A-01 a virtual function without a parent is found with an empty one, and n
   const target = sim.hardware.find.bind(sim.hardware);
   sim.hardware.find = (path) => (path.endsWith("/physfn") ? undefined : target(path));
   const outcome = (await found(sim)).map((card) => [card.parent, card.functions.length]);
-  expectRow({ outcome }, { outcome: [["", 1]] });
-  expectRow(seenOf(sim, await create(sim, "a")), { writes: [], record: undefined, outcome: "no_capacity" });
+  expectScenario({ outcome }, { outcome: [["", 1]] });
+  expectScenario(seenOf(sim, await create(sim, "a")), { writes: [], record: undefined, outcome: "no_capacity" });
 });
 
 test.each(["unreadable", "no number"])("A-02 a function whose type is %s is left out and named", async (how) => {
@@ -80,24 +80,24 @@ test.each(["unreadable", "no number"])("A-02 a function whose type is %s is left
   else pretendType(sim, VF1, "x");
   const warnings: string[] = [];
   const outcome = (await found(sim, warnings)).flatMap((card) => card.functions.map((vf) => vf.address));
-  expectRow(
+  expectScenario(
     { writes: writes(sim), says: warnings.join("\n"), outcome },
     { writes: [], says: new RegExp(VF1), outcome: [VF2] },
   );
   const typed = [`${VF2} ${TYPE} ok`];
-  expectRow(seenOf(sim, await create(sim, "a")), {
+  expectScenario(seenOf(sim, await create(sim, "a")), {
     writes: typed,
     record: { claim: { vf: VF2 } },
     says: new RegExp(VF1),
     outcome: "",
   });
-  expectRow(seenOf(sim, await create(sim, "b"), "b"), {
+  expectScenario(seenOf(sim, await create(sim, "b"), "b"), {
     writes: typed,
     record: undefined,
     says: new RegExp(VF1),
     outcome: "no_capacity",
   });
-  expectRow(seenOf(sim, await run(sim, "reconcile", {})), { writes: typed, record: { claim: { vf: VF2 } } });
+  expectScenario(seenOf(sim, await run(sim, "reconcile", {})), { writes: typed, record: { claim: { vf: VF2 } } });
 });
 
 test("A-03 when every function is unreadable, discovery fails with all causes", async () => {
@@ -110,7 +110,7 @@ test("A-03 when every function is unreadable, discovery fails with all causes", 
       ["a", undefined],
       ["b", other],
     ] as const)
-      expectRow(seenOf(sim, outcome, id), {
+      expectScenario(seenOf(sim, outcome, id), {
         writes: [],
         record,
         says: new RegExp(`${VF1}.*EIO.*${SECOND_CARD_VF}.*EIO`),
@@ -123,7 +123,7 @@ test("A-04 (c) an mdev bus that offers no types is no mdev host: vendor VFIO is 
   sim.disk.put("/sys/class/mdev_bus/.keep", "");
   sim.disk.erase("/sys/class/mdev_bus/.keep");
   const outcome = await create(sim, "a");
-  expectRow(seenOf(sim, outcome), {
+  expectScenario(seenOf(sim, outcome), {
     writes: [`${VF1} ${TYPE} ok`],
     record: { claim: { framework: "vendor-vfio", vf: VF1, mdevUuid: "" } },
     says: "",
@@ -136,7 +136,7 @@ test("A-05 a function whose catalogue has a bad row is left out, and the row is 
   const sim = new Sim({ vfs: 1 });
   const path = `/sys/bus/pci/devices/${VF1}/nvidia/creatable_vgpu_types`;
   sim.hardware.faults.add({ on: "read", path, answer: "ID : vGPU Name\n1152 L40S-8Q" });
-  expectRow(seenOf(sim, await create(sim, "a")), {
+  expectScenario(seenOf(sim, await create(sim, "a")), {
     writes: [],
     record: undefined,
     says: [new RegExp(VF1), /1152 L40S-8Q/],

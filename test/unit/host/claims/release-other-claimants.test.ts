@@ -16,7 +16,7 @@ import {
   VF1,
 } from "../../../sim/scenario";
 import { Sim } from "../../../sim/sim-system";
-import { expectRow } from "../../../support/scenario-row";
+import { expectScenario } from "../../../support/expect-scenario";
 
 const GRACE_MS = 300_000;
 
@@ -40,7 +40,7 @@ const deleteIt = (sim: Sim) => run(sim, "delete", { instance: "a" });
 
 test("H-01 without another claimant the device is cleared", async () => {
   const { sim } = await claimants();
-  expectRow(seenOf(sim, await release(sim)), { writes: [`${VF1} 0 ok`], record: DROPPED, says: "", outcome: "" });
+  expectScenario(seenOf(sim, await release(sim)), { writes: [`${VF1} 0 ok`], record: DROPPED, says: "", outcome: "" });
   expect(markOf(sim, VF1)).toBeUndefined();
 });
 
@@ -50,7 +50,7 @@ test.each([
 ])("%s: only the own claim is dropped", async (_, other) => {
   const { sim, before } = await claimants({}, other);
   sim.kernel.spawn(unitOf("b"));
-  expectRow(seenOf(sim, await release(sim)), {
+  expectScenario(seenOf(sim, await release(sim)), {
     writes: [],
     record: DROPPED,
     says: new RegExp(`${VF1} was stale: live instance b claims it`),
@@ -65,7 +65,12 @@ test.each(["old", "of another boot"])(
     const { sim } = await claimants({}, { old: how === "old" });
     if (how !== "old") putRecord(sim, "b", { claim: claimOn(sim, { bootId: "an-earlier-boot" }) });
     const before = recordOf(sim, "b");
-    expectRow(seenOf(sim, await release(sim)), { writes: [`${VF1} 0 ok`], record: DROPPED, says: "", outcome: "" });
+    expectScenario(seenOf(sim, await release(sim)), {
+      writes: [`${VF1} 0 ok`],
+      record: DROPPED,
+      says: "",
+      outcome: "",
+    });
     expect(recordOf(sim, "b")).toEqual(before);
   },
 );
@@ -74,7 +79,7 @@ test.each([{}, { retained: true, phase: "claimed" as const }])(
   "H-04 a recent claimant without a pid keeps the own claim: %j",
   async (other) => {
     const { sim, before, kept } = await claimants(other);
-    expectRow(seenOf(sim, await deleteIt(sim)), {
+    expectScenario(seenOf(sim, await deleteIt(sim)), {
       writes: [],
       record: kept,
       says: new RegExp(`cause: liveness_ambiguous: b claims ${VF1} too.*no PID recorded`),
@@ -87,7 +92,7 @@ test.each([{}, { retained: true, phase: "claimed" as const }])(
 test("H-05 a recent claimant whose process is dead keeps the own claim", async () => {
   const { sim, kept } = await claimants();
   const before = putRecord(sim, "b", { claim: claimOn(sim), vmm: vmmOf(sim, "b", { pid: 999, startTime: "7" }) });
-  expectRow(seenOf(sim, await deleteIt(sim)), {
+  expectScenario(seenOf(sim, await deleteIt(sim)), {
     writes: [],
     record: kept,
     says: new RegExp(`cause: liveness_ambiguous: b claims ${VF1} too.*recorded VMM not running`),
@@ -105,7 +110,7 @@ test.each([true, false])("H-07 a reused pid says nothing; the unit decides (popu
   });
   if (populated) sim.kernel.spawn(unitOf("b"));
   await pass(sim, GRACE_MS);
-  expectRow(seenOf(sim, await release(sim)), {
+  expectScenario(seenOf(sim, await release(sim)), {
     writes: populated ? [] : [`${VF1} 0 ok`],
     record: DROPPED,
     says: populated ? /stale: live instance b claims it/ : "",
@@ -117,7 +122,7 @@ test.each([true, false])("H-07 a reused pid says nothing; the unit decides (popu
 test("H-08 a claimant whose liveness cannot be read keeps the own claim", async () => {
   const { sim, before, kept } = await claimants({}, { old: true });
   sim.kernel.unreadableUnits.add(unitOf("b"));
-  expectRow(seenOf(sim, await deleteIt(sim)), {
+  expectScenario(seenOf(sim, await deleteIt(sim)), {
     writes: [],
     record: kept,
     says: new RegExp(`cause: liveness_ambiguous: b claims ${VF1} too.*EIO`),
@@ -131,7 +136,7 @@ test.each(["{", "[]", "no json", "{}"])(
   async (text) => {
     const { sim, kept } = await claimants();
     corruptRecord(sim, "unrelated", text);
-    expectRow(seenOf(sim, await deleteIt(sim)), {
+    expectScenario(seenOf(sim, await deleteIt(sim)), {
       writes: [],
       record: kept,
       says: /cause: inventory_ambiguous: .*unrelated/,
@@ -148,7 +153,7 @@ test("H-10 a record that vanishes between listing and reading is no record", asy
     sim.disk.erase(recordPath("b"));
     sim.disk.erase("/var/lib/vgpu/instances/b");
   };
-  expectRow(seenOf(sim, await run(sim, "stop", { instance: "a" }, actor)), {
+  expectScenario(seenOf(sim, await run(sim, "stop", { instance: "a" }, actor)), {
     writes: [`${VF1} 0 ok`],
     record: DROPPED,
     says: "",
@@ -159,7 +164,7 @@ test("H-10 a record that vanishes between listing and reading is no record", asy
 test("H-10 (b) one that cannot be read for another reason keeps the claim, and is named", async () => {
   const { sim, kept } = await claimants({ claim: null });
   const actor = failStep(sim.actor("delete"), /^(read|facts) .*instances\/b/, "EACCES");
-  expectRow(seenOf(sim, await run(sim, "delete", { instance: "a" }, actor)), {
+  expectScenario(seenOf(sim, await run(sim, "delete", { instance: "a" }, actor)), {
     writes: [],
     record: kept,
     says: /cause: inventory_ambiguous: .* b .*EACCES/,
@@ -172,7 +177,7 @@ test("H-12 a claim of an earlier boot is dropped when the device is somebody els
   putRecord(sim, "a", { claim: claimOn(sim) });
   sim.reboot();
   foreignTypes(sim, VF1, TYPE);
-  expectRow(seenOf(sim, await release(sim)), {
+  expectScenario(seenOf(sim, await release(sim)), {
     writes: [],
     record: DROPPED,
     says: new RegExp(`${VF1} is foreign.*earlier boot`),
@@ -185,7 +190,7 @@ test("H-12 the same when another record of ours has it", async () => {
   putRecord(sim, "a", { claim: claimOn(sim, { bootId: "an-earlier-boot" }) });
   await create(sim, "b");
   const before = [recordOf(sim, "b"), markOf(sim, VF1)];
-  expectRow(seenOf(sim, await release(sim)), {
+  expectScenario(seenOf(sim, await release(sim)), {
     writes: [`${VF1} ${TYPE} ok`],
     record: DROPPED,
     says: new RegExp(`${VF1} was typed for b.*earlier boot`),
@@ -197,7 +202,7 @@ test("H-12 the same when another record of ours has it", async () => {
 test("H-13 a device of another type is not ours any more: both types are named", async () => {
   const { sim } = await claimants();
   foreignTypes(sim, VF1, OTHER_TYPE);
-  expectRow(seenOf(sim, await release(sim)), {
+  expectScenario(seenOf(sim, await release(sim)), {
     writes: [],
     record: DROPPED,
     says: new RegExp(`${VF1} is foreign.*${OTHER_TYPE}.*${TYPE}`),
@@ -209,14 +214,14 @@ test("H-13 a device of another type is not ours any more: both types are named",
 test("H-15 the claim's own type without a mark was set by somebody else", async () => {
   const { sim } = await claimants();
   sim.disk.erase(`/run/vgpu/vf/${VF1}`);
-  expectRow(seenOf(sim, await release(sim)), {
+  expectScenario(seenOf(sim, await release(sim)), {
     writes: [],
     record: DROPPED,
     says: new RegExp(`${VF1} is foreign`),
     outcome: "",
   });
   const byHand = await run(sim, "release", { vf: VF1, foreign: true });
-  expectRow(seenOf(sim, byHand), { writes: [`${VF1} 0 ok`], record: DROPPED, outcome: "" });
+  expectScenario(seenOf(sim, byHand), { writes: [`${VF1} 0 ok`], record: DROPPED, outcome: "" });
 });
 
 test("H-16 between two tries a foreign tool takes the device: it is not touched again", async () => {
@@ -229,7 +234,7 @@ test("H-16 between two tries a foreign tool takes the device: it is not touched 
     }),
   );
   const seen = seenOf(sim, await release(sim));
-  expectRow(
+  expectScenario(
     { ...seen, writes: distinctWrites(sim) },
     { writes: [`${VF1} 0 EBUSY`], record: DROPPED, says: new RegExp(`${VF1} is foreign`), outcome: "" },
   );
@@ -248,7 +253,7 @@ async function killedRelease(step: RegExp) {
     if (written && step.test(name)) sim.kill(actor);
   };
   const killed = await run(sim, "stop", { instance: "a" }, actor);
-  expectRow(seenOf(sim, killed), { writes: [`${VF1} 0 ok`], record: { claim }, outcome: "killed" });
+  expectScenario(seenOf(sim, killed), { writes: [`${VF1} 0 ok`], record: { claim }, outcome: "killed" });
   return sim;
 }
 
@@ -259,15 +264,15 @@ test.each([
   ["before the mark went", /^unlink \/run\/vgpu\/vf/],
 ])("H-17 a release killed %s, and then a new owner: no mark ever lies", async (_, step) => {
   const sim = await killedRelease(step);
-  expectRow(seenOf(sim, await release(sim)), { writes: [`${VF1} 0 ok`], record: DROPPED, says: "", outcome: "" });
+  expectScenario(seenOf(sim, await release(sim)), { writes: [`${VF1} 0 ok`], record: DROPPED, says: "", outcome: "" });
   expect(markOf(sim, VF1)).toBeUndefined();
-  expectRow(seenOf(sim, await create(sim, "b"), "b"), {
+  expectScenario(seenOf(sim, await create(sim, "b"), "b"), {
     writes: [`${VF1} 0 ok`, `${VF1} ${TYPE} ok`],
     record: { claim: { vf: VF1 } },
     outcome: "",
   });
   expect(markOf(sim, VF1)).toMatchObject({ instance: "b" });
-  expectRow(seenOf(sim, await deleteIt(sim)), {
+  expectScenario(seenOf(sim, await deleteIt(sim)), {
     writes: [`${VF1} 0 ok`, `${VF1} ${TYPE} ok`],
     record: undefined,
     outcome: "",
@@ -278,7 +283,7 @@ test.each([
 test("H-17 a foreign owner that comes before the killed release is repeated keeps the device", async () => {
   const sim = await killedRelease(AFTER_THE_MARK);
   foreignTypes(sim, VF1, TYPE);
-  expectRow(seenOf(sim, await release(sim)), {
+  expectScenario(seenOf(sim, await release(sim)), {
     writes: [`${VF1} 0 ok`],
     record: DROPPED,
     says: new RegExp(`${VF1} is foreign`),
@@ -290,7 +295,7 @@ test("H-14 another claimant whose lock a verb holds keeps the own claim, and the
   const { sim, before, kept } = await claimants({}, { old: true });
   const busy = sim.actor("delete of b");
   await busyWith(sim, busy, "b");
-  expectRow(seenOf(sim, await deleteIt(sim)), {
+  expectScenario(seenOf(sim, await deleteIt(sim)), {
     writes: [],
     record: kept,
     says: new RegExp(`cause: liveness_ambiguous: b claims ${VF1} too.*update.*works on it`),
@@ -303,7 +308,7 @@ test("H-14 (b) a claim of an earlier boot is never live, whoever works on it", a
   const { sim } = await claimants();
   putRecord(sim, "b", { claim: claimOn(sim, { bootId: "an-earlier-boot" }) });
   await busyWith(sim, sim.actor("delete of b"), "b");
-  expectRow(seenOf(sim, await release(sim)), { writes: [`${VF1} 0 ok`], record: DROPPED, says: "", outcome: "" });
+  expectScenario(seenOf(sim, await release(sim)), { writes: [`${VF1} 0 ok`], record: DROPPED, says: "", outcome: "" });
 });
 
 /** A verb holds the lock of an instance for as long as anybody looks. */

@@ -1,9 +1,8 @@
 import { expect, test } from "vitest";
 import { claimOn, putRecord } from "../../../sim/records";
 import { create, instancesOf, recordOf, run, TYPE, writes } from "../../../sim/run";
-import { endVm, foreignTypes, putMark, refuseWrites, seenOf, told, VF1, vmOf } from "../../../sim/scenario";
+import { endVm, foreignTypes, messagesOf, putMark, refuseWrites, VF1, vmOf } from "../../../sim/scenario";
 import { Sim } from "../../../sim/sim-system";
-import { expectRow } from "../../../support/scenario-row";
 
 const FOLDER = "/var/lib/vgpu/instances/a";
 
@@ -95,7 +94,7 @@ test("on a disk that takes no writes a read works, a stop ends the VM and says w
     instance: { state: "running" },
   });
   const stop = await run(sim, "stop", { instance: "a" });
-  expect([stop.code, told(stop)]).toEqual([
+  expect([stop.code, messagesOf(stop)]).toEqual([
     "store_failed",
     expect.stringMatching(/a is stopped, but .*recorded.*EROFS/),
   ]);
@@ -116,20 +115,4 @@ test("on a disk that takes no writes a delete fails clearly, before it has touch
   expect([vmOf(sim, "a").length, recordOf(sim, "a"), writes(sim)]).toEqual([1, before, [`${VF1} ${TYPE} ok`]]);
   sim.disk.readOnly = false;
   expect((await run(sim, "delete", { instance: "a" })).code).toBe("");
-});
-
-test("K-07 a folder that is a link to nowhere is a record that cannot be read", async () => {
-  const sim = new Sim();
-  sim.disk.link("/not/mounted", "/var/lib/vgpu/instances/moved");
-  const list = sim.disk.list.bind(sim.disk);
-  sim.disk.list = (path) => {
-    if (path === "/var/lib/vgpu/instances/moved") throw Object.assign(new Error("ENOENT"), { code: "ENOENT" });
-    return list(path);
-  };
-  expectRow(seenOf(sim, await create(sim, "a")), {
-    writes: [],
-    record: undefined,
-    says: /record of moved /,
-    outcome: "inventory_ambiguous",
-  });
 });

@@ -5,7 +5,7 @@ import { create, recordOf, run, TYPE, writes } from "../../../sim/run";
 import { seenOf, VF1, vmOf } from "../../../sim/scenario";
 import { Sim } from "../../../sim/sim-system";
 import { within } from "../../../sim/verb";
-import { expectRow } from "../../../support/scenario-row";
+import { expectScenario } from "../../../support/expect-scenario";
 
 const TYPED = `${VF1} ${TYPE} ok`;
 
@@ -25,11 +25,11 @@ test("M-01 waiting lasts until the last task of a zombie leader has ended", asyn
     record: recordOf(sim, "a"),
     outcome: await within(sim, (host) => exitedWithin(host, vm, ms)),
   });
-  expectRow(await waited(50), { writes: [], record, outcome: false });
+  expectScenario(await waited(50), { writes: [], record, outcome: false });
   expect(sim.scheduler.now()).toBeGreaterThanOrEqual(50);
   sim.scheduler.schedule(1_000, () => void process.tasks.pop());
   const began = sim.scheduler.now();
-  expectRow(await waited(5_000), { writes: [], record, outcome: true });
+  expectScenario(await waited(5_000), { writes: [], record, outcome: true });
   expect(sim.scheduler.now() - began).toBeLessThan(1_100);
 });
 
@@ -38,7 +38,7 @@ test("M-01 without a pid there is nothing to wait for", async () => {
   const vm = { id: "a", vmm: vmmOf(sim, "a"), shutdownTimeoutMs: 0 };
   const record = putRecord(sim, "a", { vmm: vm.vmm });
   const outcome = await within(sim, (host) => exitedWithin(host, vm, 0));
-  expectRow({ writes: writes(sim), record: recordOf(sim, "a"), outcome }, { writes: [], record, outcome: true });
+  expectScenario({ writes: writes(sim), record: recordOf(sim, "a"), outcome }, { writes: [], record, outcome: true });
   expect(sim.scheduler.now()).toBe(0);
 });
 
@@ -52,7 +52,7 @@ test("M-02 (a) a process that is gone when it is to be signalled has ended", asy
     for (const process of vmOf(sim, "a")) sim.kernel.end(process);
     throw Object.assign(new Error("ESRCH"), { code: "ESRCH" });
   };
-  expectRow(seenOf(sim, await run(sim, "delete", { instance: "a" }, actor)), {
+  expectScenario(seenOf(sim, await run(sim, "delete", { instance: "a" }, actor)), {
     writes: [TYPED, `${VF1} 0 ok`],
     record: undefined,
     says: /^QEMU of a ignored everything and is killed[^\n]*$/,
@@ -74,7 +74,7 @@ test("M-03 what survives SIGKILL is killed once more after 2 s, and 2 s later it
   const took = [...kills, sim.scheduler.now()].map((at, index, all) =>
     Math.round((at - (all[index - 1] ?? at)) / 1000),
   );
-  expectRow(seenOf(sim, outcome), {
+  expectScenario(seenOf(sim, outcome), {
     writes: [TYPED],
     record: { claim, vmm, cleanup: null },
     says: new RegExp(`^vmm_exit_timeout: The VMM of a did not exit \\(pid ${vmm?.pid}\\)`),

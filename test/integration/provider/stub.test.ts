@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { Module } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { stubText } from "../../fixtures/provider-process";
 import { requires } from "../../support/requirements";
 
@@ -17,18 +17,18 @@ requires("setup")("the stub", () => {
   });
   afterAll(() => rmSync(empty, { recursive: true }));
 
-  it("R-25 is what it has always been", async () => {
+  test("R-25 is what it has always been", async () => {
     const text = await stubText();
     expect(text.length).toBeLessThan(2048);
     expect(createHash("sha256").update(text).digest("hex")).toBe(PINNED);
   });
 
-  it("R-25 captures nothing and needs nothing newer than ES2019", async () => {
+  test("R-25 captures nothing and needs nothing newer than ES2019", async () => {
     const text = await stubText();
     expect(text).not.toMatch(/\?\.|\?\?|__awaiter|__generator|tslib|_1\./);
   });
 
-  it("R-27 says which package to install where when it is missing", async () => {
+  test("R-27 says which package to install where when it is missing", async () => {
     const loaded = new Module(join(empty, "state.js")) as Module & { _compile(text: string, file: string): void };
     Object.assign(loaded, { paths: [join(empty, "node_modules")] });
     loaded._compile(await stubText(), join(empty, "state.js"));

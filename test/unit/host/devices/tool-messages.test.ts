@@ -4,7 +4,7 @@ import { judge } from "../../../../provider/host/vmm/liveness";
 import { create, recordOf, run, spec, TYPE } from "../../../sim/run";
 import { atWrite, foreignTypes, markOf, refuseWrites, seenOf, unitOf, VF1, VF2, vfAt } from "../../../sim/scenario";
 import { Sim } from "../../../sim/sim-system";
-import { expectDecision, expectRow } from "../../../support/scenario-row";
+import { expectDecision, expectScenario } from "../../../support/expect-scenario";
 
 // Tools word the same failure differently: nothing but the exit status of a write may decide whose a device is.
 
@@ -23,7 +23,7 @@ test.each([
     const sim = new Sim({ vfs: 2 });
     sim.tongue = () => said;
     atWrite(sim, 1, () => foreignTypes(sim, VF1, TYPE));
-    expectRow(seenOf(sim, await create(sim, "a")), {
+    expectScenario(seenOf(sim, await create(sim, "a")), {
       writes: [`${VF1} ${TYPE} EPERM`, TYPED2],
       record: { claim: { vf: VF2 } },
       says: new RegExp(`${VF1} is foreign: somebody else gave it type ${TYPE} first`),
@@ -37,8 +37,8 @@ test.each([
 
 test("C-08 (b) a write that took effect and whose child failed, by a signal too, cannot be told from that: it is left", async () => {
   const sim = new Sim({ vfs: 2 });
-  sim.liars.set(typeFile(VF1), "loud");
-  expectRow(seenOf(sim, await create(sim, "a")), {
+  sim.lyingDrivers.set(typeFile(VF1), "loud");
+  expectScenario(seenOf(sim, await create(sim, "a")), {
     writes: [`${VF1} ${TYPE} ok`, TYPED2],
     record: { claim: { vf: VF2 } },
     says: new RegExp(`${VF1} is foreign`),
@@ -50,7 +50,7 @@ test("C-08 (b) a write that took effect and whose child failed, by a signal too,
 test("what counts of a clearing is what is read back, whatever the tool says", async () => {
   const sim = new Sim({ vfs: 1 });
   await create(sim, "a");
-  sim.liars.set(typeFile(VF1), "loud");
+  sim.lyingDrivers.set(typeFile(VF1), "loud");
   sim.tongue = () => "no such words";
   expect((await run(sim, "delete", { instance: "a" })).code).toBe("");
   expect(vfAt(sim, VF1).typeId).toBe(0);

@@ -4,11 +4,10 @@ import { claimOn, putRecord } from "../../../sim/records";
 import { create, recordOf, run } from "../../../sim/run";
 import { holdOpen, makeDirty, markOf, seenOf, VF1, VF2, VF3 } from "../../../sim/scenario";
 import { Sim } from "../../../sim/sim-system";
-import { expectRow } from "../../../support/scenario-row";
+import { expectScenario } from "../../../support/expect-scenario";
 
 const count = (trace: readonly string[], step: RegExp) => trace.filter((one) => step.test(one)).length;
-
-test("a pass over VMs that run takes no lock of theirs, asks systemd for none and looks at no process's files", async () => {
+test("a pass over VMs that run takes no lock of theirs, asks systemd about none and scans no process's files", async () => {
   const sim = new Sim();
   for (const id of ["a", "b", "c"]) await create(sim, id);
   const actor = sim.actor("reconcile");
@@ -17,7 +16,7 @@ test("a pass over VMs that run takes no lock of theirs, asks systemd for none an
   expect(actor.trace.filter((step) => /^(lock vm-|unit |processes$)/.test(step))).toEqual([]);
 });
 
-test("a pass looks through all processes once for all that it releases, and once more before each write", async () => {
+test("a pass scans all processes once for all that it releases, and once more before each write", async () => {
   const sim = new Sim();
   for (const [index, vf] of [VF1, VF2, VF3].entries()) {
     const claim = claimOn(sim, { vf, bootId: "an earlier boot" });
@@ -34,7 +33,7 @@ test("a pass looks through all processes once for all that it releases, and once
   expect([count(clears.trace, /^write 0 /), count(clears.trace, /^processes$/)]).toEqual([2, 3]);
 });
 
-test("I-02 who opens a device after the pass's one look is seen by the look before the write", async () => {
+test("I-02 a process that opens a device after the pass's scan is seen by the scan before the write", async () => {
   const sim = new Sim();
   for (const vf of [VF1, VF2]) makeDirty(sim, vf);
   const actor = sim.actor("reconcile");
@@ -49,7 +48,7 @@ test("I-02 who opens a device after the pass's one look is seen by the look befo
   const { findings } = outcome.value as Report;
   const found = findings.map(({ about, kind, text }) => `${kind} ${about}: ${text}`).join("\n");
   expect(isOpened).toBe(true);
-  expectRow(
+  expectScenario(
     { ...seenOf(sim, outcome, "ghost"), says: found },
     {
       writes: [`${VF1} 0 ok`],

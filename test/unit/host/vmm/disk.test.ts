@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { begin, newIncarnation, type Outcome, pass, run, spec, TYPE } from "../../../sim/run";
 import { seenOf, VF1 } from "../../../sim/scenario";
 import { Sim } from "../../../sim/sim-system";
-import { expectRow } from "../../../support/scenario-row";
+import { expectScenario } from "../../../support/expect-scenario";
 
 test("K-20 H-14 a create that needs ten minutes for its image is not taken for dead, long past the grace", async () => {
   const sim = new Sim();
@@ -19,7 +19,7 @@ test("K-20 H-14 a create that needs ten minutes for its image is not taken for d
   for (let minute = 1; minute < 10; minute++) {
     await pass(sim, 59_000);
     const reconciled = await run(sim, "reconcile", {});
-    expectRow(seenOf(sim, reconciled, "slow"), {
+    expectScenario(seenOf(sim, reconciled, "slow"), {
       writes: [],
       record: { phase: "preparing", retained: false, claim: null },
       says: "",
@@ -29,7 +29,7 @@ test("K-20 H-14 a create that needs ten minutes for its image is not taken for d
   }
   await sim.scheduler.run(() => creating.outcome() !== undefined);
   const created = creating.outcome() as Outcome;
-  expectRow(seenOf(sim, created, "slow"), {
+  expectScenario(seenOf(sim, created, "slow"), {
     writes: [`${VF1} ${TYPE} ok`],
     record: { phase: "complete", retained: false, claim: { vf: VF1 } },
     outcome: "",

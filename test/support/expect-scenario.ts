@@ -1,12 +1,12 @@
 import { expect, TestRunner } from "vitest";
 
 /** The columns that a scenario's row has after "given" and "when"; docs/internals/scenarios.txt says which of them have something to say. */
-export interface Row<Text> {
+export interface ScenarioColumns<Text> {
   /** Device writes in order, as `vf value result`. */
   readonly writes?: readonly unknown[];
   /** The instance's record afterwards: whole (then it has a `version`), or as much of it as matters; undefined when there is none. */
   readonly record?: unknown;
-  /** What a person is told: the error with its causes and hint, and the warnings. */
+  /** The messages: the error with its causes and hint, and the warnings. */
   readonly says?: Text;
   /** `""` when it went well, else the error's code; for a decision that is no verb, its answer. */
   readonly outcome?: unknown;
@@ -18,7 +18,10 @@ const COLUMNS = ["writes", "record", "says", "outcome"] as const;
  * The shared assertion of all scenarios: what was seen is what the row says, in each column given. Each counts as seen for the ids in the
  * running test's name; a scenario is covered when every column of its row was.
  */
-export function expectRow(seen: Row<string>, row: Row<RegExp | readonly RegExp[] | "">): void {
+export function expectScenario(
+  seen: ScenarioColumns<string>,
+  row: ScenarioColumns<RegExp | readonly RegExp[] | "">,
+): void {
   if ("writes" in row) expect(seen.writes, "device writes").toEqual(row.writes);
   if ("record" in row) {
     const { record } = row;
@@ -34,10 +37,10 @@ export function expectRow(seen: Row<string>, row: Row<RegExp | readonly RegExp[]
 
 /** The same for a decision that is a function of facts alone: it has no host, so it writes nothing and changes no record. */
 export function expectDecision(
-  seen: Pick<Row<string>, "says" | "outcome">,
-  row: Pick<Row<RegExp | readonly RegExp[] | "">, "says" | "outcome">,
+  seen: Pick<ScenarioColumns<string>, "says" | "outcome">,
+  row: Pick<ScenarioColumns<RegExp | readonly RegExp[] | "">, "says" | "outcome">,
 ): void {
-  expectRow(seen, row);
+  expectScenario(seen, row);
   count(["writes", "record"]);
 }
 

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { VgpuError } from "../../protocol/errors";
+import { RESTART_KEYS } from "../../protocol/inputs";
 import type { InstanceRecord } from "../../protocol/record";
 import { RECORD_VERSION } from "../../protocol/record";
 import type { Spec } from "../../protocol/spec";
@@ -114,16 +115,13 @@ async function requireNoLeftovers(
 
 const desiredOf = (spec: Spec) => (spec.running ? "running" : "stopped");
 
-/** Inputs that a running QEMU cannot take over. */
-const NEEDS_RESTART = ["profile", "gpu", "vcpus", "memoryMiB"] as const satisfies readonly (keyof Spec)[];
-
 async function converge(
   host: HostContext,
   { spec }: CreateRequest,
   start: InstanceRecord,
   { qemu, lock, made }: { qemu: string; lock: Held; made: OwnClaims },
 ): Promise<InstanceRecord> {
-  const restart = NEEDS_RESTART.some((key) => start.spec[key] !== spec[key]) || (await isDeviceChanged(host, start));
+  const restart = RESTART_KEYS.some((key) => start.spec[key] !== spec[key]) || (await isDeviceChanged(host, start));
   if (!isDeepStrictEqual(start.spec.image, spec.image) && start.disk) {
     throw new VgpuError(
       "invalid_request",

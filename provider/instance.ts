@@ -1,4 +1,5 @@
 import * as pulumi from "@pulumi/pulumi";
+import { UNANSWERED } from "./dynamic/outputs";
 import { canGuard, guard, guardStack, TYPE } from "./guard";
 import { applyOptions } from "./options";
 import { ownerOf } from "./owner";
@@ -138,31 +139,18 @@ export interface VgpuInstanceArgs {
   adopt?: pulumi.Input<boolean> | undefined;
 }
 
-/** What is an output without always being an input; Pulumi only resolves properties that are named when it is made. */
-const OUTPUTS = [
-  "gpu",
-  "running",
-  "restartPolicy",
-  "shutdownTimeout",
-  "instanceId",
-  "ownerId",
-  "incarnation",
-  "storeId",
-  "machineId",
-  "devicePath",
-  "vfAddress",
-  "gpuAddress",
-  "framework",
-  "mdevUuid",
-  "typeId",
-  "uuid",
-  "hostBootId",
-  "assignedAt",
-  "cleanupPending",
-  "state",
-  "claimedTypeId",
-  "appliedSpec",
-] as const;
+type OptionalInput = { [Name in keyof VgpuInstanceArgs]-?: undefined extends VgpuInstanceArgs[Name] ? Name : never };
+/** Inputs that a program may leave out and that are outputs all the same; the compiler names a missing one. */
+const OPTIONAL: Record<OptionalInput[keyof VgpuInstanceArgs] & keyof VgpuInstance, undefined> = {
+  name: undefined,
+  gpu: undefined,
+  running: undefined,
+  restartPolicy: undefined,
+  shutdownTimeout: undefined,
+};
+
+/** Pulumi only resolves properties that are named when a resource is made. */
+const UNSET = { ...OPTIONAL, ...Object.fromEntries(Object.keys(UNANSWERED).map((name) => [name, undefined])) };
 
 /**
  * A virtual machine with an NVIDIA vGPU on a Linux GPU host.
@@ -230,12 +218,11 @@ export class VgpuInstance extends pulumi.dynamic.Resource {
     for (const warning of warnings) pulumi.log.warn(warning);
     const guarded = canGuard();
     const owner = ownerOf(name, TYPE, options.parent);
-    const unset = Object.fromEntries(OUTPUTS.map((output) => [output, undefined]));
     super(
       stub,
       name,
       {
-        ...unset,
+        ...UNSET,
         ...args,
         name: args.name ?? name,
         connection: withSecrets(args.connection),

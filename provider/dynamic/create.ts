@@ -7,7 +7,7 @@ import { KeptError } from "./failure";
 import { type FullInputs, withDefaults } from "./inputs";
 import { logOf } from "./log";
 import { askingPlace } from "./origin";
-import { observed, plain, unanswered } from "./outputs";
+import { observed, plain, UNANSWERED } from "./outputs";
 import { pulumiId } from "./pulumi-id";
 import { withAlias } from "./renamed";
 import { resolveConnection } from "./resolve-connection";
@@ -23,7 +23,7 @@ export async function createInstance(values: Record<string, unknown>): Promise<{
   const { host, name, owner } = inputs;
   const id = pulumiId(host, name);
   const incarnation = randomUUID();
-  const nothing = unanswered(name, owner, incarnation);
+  const nothing = { ...UNANSWERED, instanceId: name, ownerId: owner, incarnation };
   const given = await settings();
   const target = await resolveConnection({ host, program: inputs.connection, settings: given });
   const ask = {

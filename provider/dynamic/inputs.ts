@@ -1,133 +1,105 @@
-import * as z from "zod";
-import { instanceId, pciAddress, plainText } from "../protocol/names";
-import { restartPolicy } from "../protocol/spec";
-import { duration, memory } from "../protocol/units";
-import { ACCEPT_ANY, pinnedPolicy } from "../ssh/host-key";
+import * as z from "zod/mini";
+import type { VgpuInstance, VgpuInstanceArgs } from "../instance";
+import { sha256 } from "../protocol/image";
+import { type InputRow, SETTINGS } from "../protocol/inputs";
+import { instanceId, plainText } from "../protocol/names";
+import { CONNECTION_NAMES, connection, hostName, JUMP_HOST_NAMES } from "./connection-inputs";
 
 /** What the engine sends for a value that is not known yet, at any depth. */
 export const UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9";
 
-/** Where a value's form depends on what it is, its problems are those of the one form that it has. */
-const oneOf = <T>(form: (value: unknown) => z.ZodType) =>
-  z.custom<T>().check((context) => {
-    const { error } = form(context.value).safeParse(context.value);
-    for (const issue of error?.issues ?? []) context.issues.push({ ...issue, input: context.value } as never);
-  });
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
+/** Inputs that the class and check add; the program never writes them. */
+type Hidden = "owner" | "imageSha256";
 
-const hostName = plainText(253).check(z.regex(/^[A-Za-z0-9:][A-Za-z0-9:._%-]*$/, "a host name or IP address"));
-const secretText = z.string().min(1).max(65_536);
-
-export interface ConnectionInputs {
-  host?: string | undefined;
-  port?: number | undefined;
-  user?: string | undefined;
-  privateKey?: string | undefined;
-  privateKeyPassword?: string | undefined;
-  password?: string | undefined;
-  agentSocketPath?: string | undefined;
-  hostKey?: string | undefined;
-  knownHosts?: string | undefined;
-  proxy?: ConnectionInputs | ConnectionInputs[] | undefined;
-  dialErrorLimit?: number | undefined;
-  perDialTimeout?: number | undefined;
-}
-
-const connectionShape = {
-  host: z.optional(hostName),
-  port: z.int().min(1).max(65_535).optional(),
-  user: z.optional(plainText(64).check(z.regex(/^[^\s:-][^\s:]*$/, "a user name"))),
-  privateKey: secretText.optional(),
-  privateKeyPassword: secretText.optional(),
-  password: secretText.optional(),
-  agentSocketPath: z.optional(plainText(4096).check(z.startsWith("/", "an absolute path"))),
-  hostKey: z
-    .string()
-    .refine(
-      (text) => pinnedPolicy(text) !== undefined,
-      `a public key such as "ssh-ed25519 AAAA…", a fingerprint such as "SHA256:…", or "${ACCEPT_ANY}"`,
-    )
-    .optional(),
-  knownHosts: z.string().min(1).max(1_048_576).optional(),
-  dialErrorLimit: z.int().min(1).max(1000).optional(),
-  perDialTimeout: z.int().min(1).max(600).optional(),
-};
-const hops = (inner: z.ZodType) =>
-  oneOf<ConnectionInputs | ConnectionInputs[]>((value) => (Array.isArray(value) ? z.array(inner).max(8) : inner));
-/** A hop has an address of its own, and the hops before it stand in the outermost connection's list. */
-const jumpHost = z.strictObject({ ...connectionShape, host: hostName });
-const connection = z.strictObject({ ...connectionShape, proxy: hops(jumpHost).optional() });
-
-/** Refuses a path that climbs out of where it seems to be. */
-const hostPath = plainText(4096).check(
-  z.startsWith("/", "an absolute path on the host"),
-  z.refine((path) => !path.split("/").includes(".."), "a path without '..'"),
-);
-const sha256 = z.string().regex(/^[0-9a-f]{64}$/, "64 hexadecimal digits, lower case");
-const notYet = (what: string) => z.never({ error: `nothing: ${what} is not available in this version` });
-
-export type ImageInputs = { file: string } | { hostPath: string } | { url: string; sha256: string };
-const images = {
-  file: z.strictObject({ file: plainText(4096) }),
-  hostPath: z.strictObject({ hostPath }),
-  url: z.strictObject({ url: z.url({ protocol: /^https?$/, error: "an http or https URL" }), sha256 }),
-  instance: z.strictObject({ instance: notYet("a disk cloned from another instance") }),
-};
-const image = oneOf<ImageInputs>((value) => {
-  const kind = (Object.keys(images) as Array<keyof typeof images>).find((key) => isObject(value) && key in value);
-  return kind ? images[kind] : z.never({ error: "one of { file }, { hostPath } or { url, sha256 }" });
-});
-
-/** The resource's inputs as the engine sends them. Memory and durations are texts with units. */
-export const inputs = z.strictObject({
-  host: hostName,
-  connection: connection.optional(),
-  name: instanceId,
-  profile: plainText(80),
-  gpu: z.optional(pciAddress),
-  vcpus: z.int().min(1).max(1024),
-  memory: memory(16, 64 * 1024 * 1024),
-  image: image.optional(),
-  running: z.boolean().optional(),
-  restartPolicy: z.optional(restartPolicy),
-  shutdownTimeout: z.optional(duration(0, 600_000)),
-  adopt: z.boolean().optional(),
-  preflight: z.literal(false, { error: "nothing, or false: preflight is not available in this version" }).optional(),
+/** Every input of the resource. The compiler names one that is a row and not in {@link VgpuInstanceArgs}, or the other way round. */
+export const INPUTS = {
+  host: {
+    schema: hostName,
+    required: true,
+    change: "replace",
+    output: true,
+    text: "the GPU host: the logical place of the VM",
+  },
+  connection: {
+    schema: connection,
+    default: {},
+    change: "in place",
+    effect: "changes nothing on the host",
+    output: false,
+    text: "how to reach the host by SSH: see [docs/connecting.md](docs/connecting.md)",
+    defaultText: "port 22, user root, agent and default identity files, known_hosts",
+  },
+  name: {
+    schema: instanceId,
+    required: true,
+    change: "replace",
+    output: true,
+    text: "instance id on the host: 1 to 40 of a-z, 0-9 and inner dashes",
+    defaultText: "the resource's name",
+  },
+  ...SETTINGS,
+  adopt: {
+    schema: z.boolean(),
+    default: false,
+    change: "none",
+    output: false,
+    text: "take over an instance of this id that another owner, or another copy of this stack, made",
+  },
   /** `<organisation>/<URN>`, added by the class, since create never sees the URN. */
-  owner: plainText(2048),
+  owner: {
+    schema: plainText(2048),
+    required: true,
+    change: "in place",
+    effect: "changes the owner that the host has recorded",
+    output: false,
+    text: "",
+    hidden: true,
+  },
   /** SHA-256 of `image.file`, added by check, so that a changed file is a changed input. */
-  imageSha256: sha256.optional(),
-});
-export type Inputs = z.infer<typeof inputs>;
+  imageSha256: { schema: sha256, change: "replace", output: false, text: "", hidden: true },
+} as const satisfies Record<keyof VgpuInstanceArgs | Hidden, InputRow>;
 
-/** Inputs in which everything that has a default is there. */
-export type FullInputs = Inputs & {
-  connection: ConnectionInputs;
-  running: boolean;
-  restartPolicy: z.infer<typeof restartPolicy>;
-  shutdownTimeout: string;
-  adopt: boolean;
+export type InputName = keyof typeof INPUTS;
+type Rows = typeof INPUTS;
+type NamesOf<Condition> = { [Name in InputName]: Rows[Name] extends Condition ? Name : never }[InputName];
+
+type None<Name extends never> = Name;
+/** Rows that {@link VgpuInstanceArgs} lacks, and where a row's `output` is not what {@link VgpuInstance} declares. */
+export type Undeclared = None<
+  | Exclude<InputName, keyof VgpuInstanceArgs | Hidden>
+  | Exclude<NamesOf<{ output: true }>, keyof VgpuInstance>
+  | Exclude<keyof VgpuInstance & keyof VgpuInstanceArgs, NamesOf<{ output: true }>>
+>;
+
+type Value<Name extends InputName> = z.infer<Rows[Name]["schema"]>;
+type AlwaysThere = NamesOf<{ required: true } | { default: unknown }>;
+
+/** Inputs in which everything that has a default is there. Memory and durations are texts with units. */
+export type FullInputs = { [Name in AlwaysThere]: Value<Name> } & {
+  [Name in Exclude<InputName, AlwaysThere>]?: Value<Name> | undefined;
 };
 
-export const DEFAULTS = {
-  connection: {},
-  running: true,
-  restartPolicy: "OnFailure",
-  shutdownTimeout: "60s",
-  adopt: false,
-} as const;
+export const INPUT_ROWS = Object.entries(INPUTS) as Array<[InputName, InputRow]>;
+
+/** The resource's inputs as the engine sends them. */
+export const inputs = z.strictObject(
+  Object.fromEntries(INPUT_ROWS.map(([name, { schema, required }]) => [name, required ? schema : z.optional(schema)])),
+);
+
+export const DEFAULTS: Readonly<Record<string, unknown>> = Object.fromEntries(
+  INPUT_ROWS.filter(([, row]) => row.default !== undefined).map(([name, row]) => [name, row.default]),
+);
 
 /** Inputs with their defaults, so that state, diff and documentation speak of the same values. */
-export function withDefaults<T extends object>(values: T): T & typeof DEFAULTS {
+export function withDefaults(values: object): Record<string, unknown> & FullInputs {
   const given = Object.entries(values).filter(([, value]) => value !== undefined && value !== null);
-  return { ...DEFAULTS, ...Object.fromEntries(given) } as T & typeof DEFAULTS;
+  return { ...DEFAULTS, ...Object.fromEntries(given) } as Record<string, unknown> & FullInputs;
 }
 
-/** The names that may stand in an object, for a hint on a misspelt one. */
+/** The properties that may stand in an object, for a hint on a misspelt one. */
 export const NAMES: Record<string, readonly string[]> = {
-  "": Object.keys(inputs.shape).filter((name) => name !== "owner" && name !== "imageSha256"),
-  connection: Object.keys(connection.shape),
-  proxy: Object.keys(jumpHost.shape),
+  "": INPUT_ROWS.filter(([, { hidden }]) => !hidden).map(([name]) => name),
+  connection: CONNECTION_NAMES,
+  proxy: JUMP_HOST_NAMES,
   image: ["file", "hostPath", "url", "sha256"],
 };

@@ -1,89 +1,67 @@
+import type { VgpuInstance } from "../instance";
 import type { Spec } from "../protocol/spec";
 import type { InstanceView } from "../protocol/view";
 
-/** What a resource's state holds besides its inputs. */
-export interface Observed {
-  instanceId: string;
-  ownerId: string;
-  incarnation: string;
-  storeId: string;
-  machineId: string;
-  devicePath: string;
-  vfAddress: string;
-  gpuAddress: string;
-  framework: string;
-  mdevUuid: string;
-  typeId: number;
-  uuid: string;
-  hostBootId: string;
-  assignedAt: string;
-  cleanupPending: boolean;
-  state: InstanceView["state"];
+/** What a resource's state holds besides its inputs, as it is while the host has not answered. The names are permanent. */
+export const UNANSWERED = {
+  instanceId: "",
+  ownerId: "",
+  incarnation: "",
+  storeId: "",
+  machineId: "",
+  devicePath: "",
+  vfAddress: "",
+  gpuAddress: "",
+  framework: "",
+  mdevUuid: "",
+  typeId: 0,
+  uuid: "",
+  hostBootId: "",
+  assignedAt: "",
+  cleanupPending: false,
+  state: "creating" as InstanceView["state"],
   /** Type id of the claim; another typeId means that the device was changed behind our back. */
-  claimedTypeId: number;
+  claimedTypeId: 0,
   /** The spec that the host holds, as JSON; `""` when that is not known. */
-  appliedSpec: string;
-}
+  appliedSpec: "",
+};
+export type Observed = typeof UNANSWERED;
 
-/** What is known of an instance while the host has not answered. */
-export function unanswered(instanceId: string, ownerId: string, incarnation: string): Observed {
-  return {
-    instanceId,
-    ownerId,
-    incarnation,
-    storeId: "",
-    machineId: "",
-    devicePath: "",
-    vfAddress: "",
-    gpuAddress: "",
-    framework: "",
-    mdevUuid: "",
-    typeId: 0,
-    uuid: "",
-    hostBootId: "",
-    assignedAt: "",
-    cleanupPending: false,
-    state: "creating",
-    claimedTypeId: 0,
-    appliedSpec: "",
-  };
-}
+type None<Name extends never> = Name;
+/** What {@link VgpuInstance} does not declare, but for the two that are only for the next diff. */
+export type Undeclared = None<Exclude<keyof Observed, keyof VgpuInstance | "claimedTypeId" | "appliedSpec">>;
 
-/** Whose an instance is, as the asker knows it. */
+/** Whose an instance is, as this state or program knows it. */
 export interface Known {
+  readonly instanceId: string;
   readonly ownerId: string;
   readonly incarnation: string;
 }
 
 /**
- * What the host says of an instance, in the words of the state. The profile and the settings stay those of the inputs. Where
- * no record is left that names owner and incarnation, what is known of them is not forgotten.
+ * What the host says of an instance, in the words of the state. Where no record is left that names owner and incarnation, what is known of
+ * them is not forgotten.
+ *
+ * The inputs stay as the program wrote them, the profile too: the next diff compares with them, and a view names the exact profile only
+ * while something is claimed.
  */
-export function observed(view: InstanceView, known: Known): Observed {
+export function observed(view: InstanceView, known: Omit<Known, "instanceId">): Observed {
+  const { ownerId, incarnation, spec } = view;
   return {
-    instanceId: view.instanceId,
-    ownerId: view.ownerId || known.ownerId,
-    incarnation: view.incarnation || known.incarnation,
-    storeId: view.storeId,
-    machineId: view.machineId,
-    devicePath: view.devicePath,
-    vfAddress: view.vfAddress,
-    gpuAddress: view.gpuAddress,
-    framework: view.framework,
-    mdevUuid: view.mdevUuid,
-    typeId: view.typeId,
-    uuid: view.uuid,
-    hostBootId: view.hostBootId,
-    assignedAt: view.assignedAt,
-    cleanupPending: view.cleanupPending,
-    state: view.state,
-    claimedTypeId: view.claimedTypeId,
-    appliedSpec: specText(view.spec),
-  };
+    ...observedPart(view as Partial<Observed>),
+    ownerId: ownerId || known.ownerId,
+    incarnation: incarnation || known.incarnation,
+    appliedSpec: specText(spec),
+  } as Observed;
+}
+
+/** What of these properties is observed, and no input. */
+export function observedPart(values: object): Partial<Observed> {
+  return Object.fromEntries(Object.entries(values).filter(([name]) => name in UNANSWERED));
 }
 
 /** A spec as a text that is equal exactly when the spec is. */
-export function specText(spec: Spec | null): string {
+function specText(spec: Spec | null): string {
   if (!spec) return "";
   return JSON.stringify(Object.fromEntries(Object.entries(spec).sort(([one], [other]) => (one < other ? -1 : 1))));
 }

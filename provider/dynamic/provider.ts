@@ -30,7 +30,7 @@ export const check = (_olds: Values, news: Values): Promise<{ inputs: Values; fa
 export const diff = (id: string, olds: Values, news: Values): Promise<Difference> =>
   guarded(async () => {
     const log = logOf(instanceOf(id));
-    return differenceOf(olds, news, (text) => log.info(`differs from what is wanted: ${text}`));
+    return differenceOf(olds, news, log.info);
   });
 
 export const create = (inputs: Values): Promise<{ id: string; outs: object }> => guarded(() => createInstance(inputs));

@@ -1,7 +1,8 @@
 import { fromShape, VgpuError } from "../protocol/errors";
 import { readValue } from "../protocol/messages";
 import { callVerb } from "./ask-host";
-import { type ConnectionInputs, withDefaults } from "./inputs";
+import type { ConnectionInputs } from "./connection-inputs";
+import { withDefaults } from "./inputs";
 import { logOf } from "./log";
 import { observed, plain } from "./outputs";
 import { instanceOf } from "./pulumi-id";

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { VgpuError } from "../protocol/errors";
 import { type HostKeyPolicy, pinnedPolicy } from "../ssh/host-key";
 import type { Credential, Hop, Target } from "../ssh/target";
-import type { ConnectionInputs } from "./inputs";
+import type { ConnectionInputs } from "./connection-inputs";
 import type { ProviderSettings } from "./settings";
 
 /** The sources of a connection's properties. */

@@ -3,11 +3,12 @@ import { fromShape, isVgpuError, VgpuError } from "../protocol/errors";
 import { instanceValue } from "../protocol/messages";
 import { callVerb } from "./ask-host";
 import { imageFile } from "./check";
+import type { ConnectionInputs } from "./connection-inputs";
 import { KeptError } from "./failure";
-import { type ConnectionInputs, type FullInputs, withDefaults } from "./inputs";
+import { type FullInputs, withDefaults } from "./inputs";
 import { logOf } from "./log";
 import { askingPlace } from "./origin";
-import { type Observed, observed, plain, unanswered } from "./outputs";
+import { observed, observedPart, plain, UNANSWERED } from "./outputs";
 import { resolveConnection } from "./resolve-connection";
 import { adopts, settings } from "./settings";
 import { fromState } from "./state";
@@ -44,7 +45,7 @@ export async function updateInstance(
     ...(await askingPlace()),
     ...(storeId && { storeId }),
   } as const;
-  const before = { ...unanswered(instance, owner, incarnation), ...pastView(olds), incarnation };
+  const before = { ...UNANSWERED, instanceId: instance, ownerId: owner, ...observedPart(olds), incarnation };
   const kept = (error: unknown, view: object) => new KeptError(error, id, { ...inputs, ...view });
 
   const result = await callVerb({
@@ -75,10 +76,4 @@ export async function updateInstance(
     throw kept(error, { ...before, appliedSpec: "" });
   }
   return { outs: plain({ ...inputs, ...observed(value.data.instance, before) }) };
-}
-
-/** The observed part of a state. */
-function pastView(olds: Record<string, unknown>): Partial<Observed> {
-  const names = Object.keys(unanswered("", "", ""));
-  return Object.fromEntries(Object.entries(olds).filter(([name]) => names.includes(name)));
 }

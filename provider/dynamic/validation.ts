@@ -101,6 +101,6 @@ function unknownProperty(path: Path, key: string): string {
   const hint =
     nearest && nearest.far <= Math.max(2, key.length / 3)
       ? `did you mean '${nearest.name}'?`
-      : `known are ${names.join(", ")}`;
+      : `known properties: ${names.join(", ")}`;
   return `unknown property; ${hint}`;
 }

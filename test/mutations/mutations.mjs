@@ -74,9 +74,9 @@ export const MUTATIONS = [
   ),
   one(
     "the short name of a profile is another profile",
-    "verbs/create-or-update.ts",
-    "!isSameProfile(before.profile, after.profile)",
-    "before.profile !== after.profile",
+    "../protocol/inputs.ts",
+    "    isSame: isSameProfile,\n",
+    "",
   ),
   one(
     "ownership by a tool's words",

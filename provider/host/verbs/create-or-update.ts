@@ -1,5 +1,5 @@
 import { VgpuError } from "../../protocol/errors";
-import { isSameProfile } from "../../protocol/profile";
+import { needsRestart } from "../../protocol/inputs";
 import type { InstanceRecord } from "../../protocol/record";
 import { RECORD_VERSION } from "../../protocol/record";
 import type { Spec } from "../../protocol/spec";
@@ -119,12 +119,6 @@ async function requireNoLeftovers(
 }
 
 const desiredOf = (spec: Spec) => (spec.running ? "running" : "stopped");
-
-/** Inputs that a running QEMU cannot take over. */
-const NEEDS_RESTART = ["gpu", "vcpus", "memoryMiB"] as const satisfies readonly (keyof Spec)[];
-
-const needsRestart = (before: Spec, after: Spec) =>
-  NEEDS_RESTART.some((key) => before[key] !== after[key]) || !isSameProfile(before.profile, after.profile);
 
 /** Whether its VM runs and is what is asked: then nothing is started. */
 async function runsOn(host: HostContext, record: InstanceRecord, spec: Spec): Promise<boolean> {

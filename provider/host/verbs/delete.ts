@@ -1,4 +1,5 @@
 import { toShape, VgpuError } from "../../protocol/errors";
+import { DEFAULT_SHUTDOWN_MS } from "../../protocol/inputs";
 import type { InstanceRecord } from "../../protocol/record";
 import { releaseClaim, releaseHolding } from "../claims/release";
 import type { HostContext } from "../context";
@@ -61,7 +62,11 @@ async function begin(host: HostContext, record: InstanceRecord): Promise<Instanc
 }
 
 /** Ends and releases what is left of an instance whose record is gone; answers whether there was anything. */
-export async function clearLeftovers(host: HostContext, id: string, shutdownTimeoutMs = 60_000): Promise<boolean> {
+export async function clearLeftovers(
+  host: HostContext,
+  id: string,
+  shutdownTimeoutMs = DEFAULT_SHUTDOWN_MS,
+): Promise<boolean> {
   try {
     const { unit, devices, files } = await leftoversOf(host, id);
     await stopVmm(host, { id, vmm: null, shutdownTimeoutMs });

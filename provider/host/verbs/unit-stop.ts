@@ -1,3 +1,4 @@
+import { DEFAULT_SHUTDOWN_MS } from "../../protocol/inputs";
 import type { HostContext } from "../context";
 import { ownRecord } from "../store/records";
 import { sendQmp } from "../vmm/stop";
@@ -11,7 +12,7 @@ export async function stopUnit(host: HostContext, id: string, mainPid: number): 
   if (!leader) return;
   const record = await ownRecord(host, id).catch(() => undefined);
   if (!(await sendQmp(host, id, "system_powerdown"))) return;
-  const until = (await host.clock.uptimeMs()) + (record?.spec.shutdownTimeoutMs ?? 60_000);
+  const until = (await host.clock.uptimeMs()) + (record?.spec.shutdownTimeoutMs ?? DEFAULT_SHUTDOWN_MS);
   while ((await host.clock.uptimeMs()) < until) {
     const task = await host.processes.task(mainPid, mainPid);
     if (!task || task.startTime !== leader.startTime || task.state === "Z") return;

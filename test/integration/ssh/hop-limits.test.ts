@@ -1,6 +1,6 @@
 import { createServer, type Server, type Socket } from "node:net";
 import { afterEach, expect, test } from "vitest";
-import type { ConnectionInputs } from "../../../provider/dynamic/inputs";
+import type { ConnectionInputs } from "../../../provider/dynamic/connection-inputs";
 import { resolveConnection } from "../../../provider/dynamic/resolve-connection";
 import { VgpuError } from "../../../provider/protocol/errors";
 import { connect } from "../../../provider/ssh/connect";

@@ -65,9 +65,9 @@ describe("check", () => {
       "image.url",
       /http/,
     ],
-    ["a clone", { image: { instance: "other" } }, "image.instance", /not available in this version/],
+    ["a clone", { image: { instance: "other" } }, "image", /one of { file }/],
     ["a file that is not there", { image: { file: "/nowhere/a.img" } }, "image.file", /there is none/],
-    ["preflight", { preflight: true }, "preflight", /not available in this version/],
+    ["preflight", { preflight: true }, "preflight", /unknown property/],
     ["a port that is none", { connection: { port: 0 } }, "connection.port", /at least 1/],
     ["a host key that is none", { connection: { hostKey: "abc" } }, "connection.hostKey", /a public key such as/],
     [
@@ -90,7 +90,12 @@ describe("check", () => {
       "connection.privatekey",
       /did you mean 'privateKey'\?/,
     ],
-    ["an input of another product", { cloudInit: "x" }, "cloudInit", /unknown property; known are host, connection/],
+    [
+      "an input of another product",
+      { cloudInit: "x" },
+      "cloudInit",
+      /unknown property; known properties: host, connection/,
+    ],
   ];
   test.each(bad)("R-09 refuses %s", async (_what, more, property, reason) => {
     const found = (await failures(more)).find((problem) => problem.property === property);

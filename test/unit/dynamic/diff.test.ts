@@ -1,9 +1,6 @@
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { differenceOf } from "../../../provider/dynamic/diff";
-import { EFFECTS, type InputName } from "../../../provider/dynamic/input-changes";
-import { type FullInputs, UNKNOWN } from "../../../provider/dynamic/inputs";
+import { type FullInputs, INPUT_ROWS, type InputName, UNKNOWN } from "../../../provider/dynamic/inputs";
 import { observed } from "../../../provider/dynamic/outputs";
 import { toSpec } from "../../../provider/dynamic/to-spec";
 import type { InstanceView } from "../../../provider/protocol/view";
@@ -61,7 +58,6 @@ const changed: Record<InputName, unknown> = {
   connection: { user: "operator" },
   owner: "organization/other",
   adopt: true,
-  preflight: false,
 };
 
 describe("diff", () => {
@@ -69,32 +65,51 @@ describe("diff", () => {
     expect(differenceOf(state(), inputs)).toEqual({ changes: false, replaces: [], deleteBeforeReplace: true });
   });
 
-  test.each(Object.entries(EFFECTS))("R-11 a changed %s is: %s", (name, effect) => {
-    const news = { ...inputs, [name]: changed[name as InputName] };
-    const { changes, replaces } = differenceOf(state(), news);
-    expect(changes).toBe(effect !== "none");
-    expect(replaces).toEqual(effect === "replace" ? [name === "imageSha256" ? "image" : name] : []);
+  const CHANGES = INPUT_ROWS.map(([name, { change }]) => [name, change] as const);
+  test.each(CHANGES)("R-11 a changed %s is: %s", (name, change) => {
+    const news = { ...inputs, [name]: changed[name] };
+    const seen: string[] = [];
+    const { changes, replaces } = differenceOf(state(), news, (text) => seen.push(text));
+    expect(changes).toBe(change !== "none");
+    expect(replaces).toEqual(change === "replace" ? [name === "imageSha256" ? "image" : name] : []);
+    // One sentence, and no drift: the program changed it, nobody else.
+    expect(seen).toEqual(change === "none" ? [] : [expect.not.stringMatching(/^drift/)]);
   });
 
-  test("R-11 the README says the same", () => {
-    const rows = readFileSync(join(__dirname, "../../../README.md"), "utf8").split("\n");
-    const words = {
-      replace: /^replaces/,
-      restart: /^restarts/,
-      "in place": /^(applies|starts|nothing)/,
-      none: /^used only/,
-    };
-    const hidden = ["imageSha256", "owner", "preflight"];
-    for (const [name, effect] of Object.entries(EFFECTS).filter(([each]) => !hidden.includes(each))) {
-      const row = rows.find((line) => line.startsWith("| `") && line.split("|")[1]?.includes(`\`${name}\``));
-      expect(row?.split("|")[2]?.trim(), name).toMatch(words[effect]);
-    }
+  const sentences: Array<[Partial<Record<InputName, unknown>>, string]> = [
+    [{ memory: "320MiB" }, "memory 32GiB → 320MiB restarts the VM"],
+    [{ gpu: "0000:3b:00.0" }, "gpu (none) → 0000:3b:00.0 restarts the VM"],
+    [{ vcpus: UNKNOWN }, "vcpus 8 → (not known yet) restarts the VM"],
+    [{ running: false }, "running true → false stops the VM"],
+    [{ host: "gpu-2" }, "host gpu-1 → gpu-2 replaces the VM"],
+    [{ shutdownTimeout: "5m" }, "shutdownTimeout 60s → 5m applies while the VM runs"],
+    [{ image: { hostPath: "/a.img" } }, "a changed image replaces the VM"],
+    [{ connection: { password: "hunter2" } }, "a changed connection changes nothing on the host"],
+    [{ imageSha256: "0".repeat(64) }, "the content of image.file changes: replaces the VM"],
+  ];
+  test.each(sentences)("says in the program's words what changes: %o", (change, sentence) => {
+    const seen: string[] = [];
+    differenceOf(state(), { ...inputs, ...change }, (text) => seen.push(text));
+    expect(seen).toEqual([sentence]);
   });
 
-  test.each(Object.entries(EFFECTS))("R-10 a %s that is not known yet may change (%s)", (name, effect) => {
+  test("a change of a VM that is stopped restarts nothing", () => {
+    const stopped = { ...inputs, running: false };
+    const olds = { ...stopped, ...observed({ ...view, state: "stopped", spec: toSpec(stopped) }, view) };
+    const seen: string[] = [];
+    differenceOf(olds, { ...stopped, vcpus: 4 }, (text) => seen.push(text));
+    expect(seen).toEqual(["vcpus 8 → 4 applies at the next start"]);
+  });
+
+  test("R-11 a size or a time in another unit is no change", () => {
+    const same = { ...inputs, memory: "32768MiB", shutdownTimeout: "1m" };
+    expect(differenceOf(state(), same)).toMatchObject({ changes: false });
+  });
+
+  test.each(CHANGES)("R-10 a %s that is not known yet may change (%s)", (name, change) => {
     const { changes, replaces } = differenceOf(state(), { ...inputs, [name]: UNKNOWN });
-    expect(changes).toBe(effect !== "none");
-    expect(replaces).toHaveLength(effect === "replace" ? 1 : 0);
+    expect(changes).toBe(change !== "none");
+    expect(replaces).toHaveLength(change === "replace" ? 1 : 0);
   });
 
   test("R-10 a value that is not known yet deep inside may change", () => {
@@ -104,19 +119,19 @@ describe("diff", () => {
   });
 
   const drifts: Array<[string, Partial<InstanceView>, string]> = [
-    ["it has stopped", { state: "stopped" }, "it is stopped, wanted is running"],
-    ["it is half made", { state: "creating" }, "it is creating"],
-    ["it is half deleted", { state: "deleting" }, "it is deleting"],
-    ["only its remainder is left", { state: "retained" }, "it is retained"],
-    ["its record is lost", { state: "lost", spec: null }, "it is lost"],
-    ["its device was cleared", { typeId: 0 }, "has type 0, claimed is 1148"],
-    ["its device was typed anew", { typeId: 55 }, "has type 55, claimed is 1148"],
+    ["it has stopped", { state: "stopped" }, "drift: the VM is stopped, expected running"],
+    ["it is half made", { state: "creating" }, "drift: the VM is creating"],
+    ["it is half deleted", { state: "deleting" }, "drift: the VM is deleting"],
+    ["only its remainder is left", { state: "retained" }, "drift: the VM is retained"],
+    ["its record is lost", { state: "lost", spec: null }, "drift: the VM is lost"],
+    ["its device was cleared", { typeId: 0 }, "has type 0, expected 1148"],
+    ["its device was typed anew", { typeId: 55 }, "has type 55, expected 1148"],
     ["a cleanup is pending", { cleanupPending: true }, "a cleanup is pending"],
     ["it was given to another owner", { ownerId: "organization/other" }, "another owner"],
     [
       "it has other settings",
       { spec: { ...toSpec(inputs), vcpus: 1, memoryMiB: 1 } },
-      "other settings: vcpus, memoryMiB",
+      "vcpus is 1 on the host, expected 8,drift: memory is 1MiB on the host, expected 32GiB",
     ],
   ];
   test.each(drifts)("R-13 sees that %s", (_what, more, words) => {

@@ -72,12 +72,7 @@ export const MUTATIONS = [
     "|| vf.typeId === 0)",
     "|| vf.typeId >= 0)",
   ),
-  one(
-    "the short name of a profile is another profile",
-    "../protocol/inputs.ts",
-    "    isSame: isSameProfile,\n",
-    "",
-  ),
+  one("the short name of a profile is another profile", "../protocol/inputs.ts", "    isSame: isSameProfile,\n", ""),
   one(
     "ownership by a tool's words",
     VENDOR,

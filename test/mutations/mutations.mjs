@@ -162,7 +162,7 @@ export const MUTATIONS = [
   ),
   one(
     "no boot id in release",
-    "claims/release.ts",
+    "store/claims.ts",
     "return claim.bootId === host.bootId && machineId === host.machineId;",
     "return machineId === host.machineId;",
   ),
@@ -206,7 +206,7 @@ export const MUTATIONS = [
   one("mark of a dead write kept", VENDOR, "  await removeMark(host, vf, record.id);\n", ""),
   one(
     "others' marks do not hold back",
-    "claims/standing.ts",
+    "devices/vendor-vfio/standing.ts",
     'return liveness.answer === "dead" ? undefined :',
     "return liveness ? undefined :",
   ),
@@ -581,7 +581,7 @@ export const MUTATIONS = [
   ),
   one(
     "a record alone says where a VM lives",
-    "claims/standing.ts",
+    "devices/vendor-vfio/standing.ts",
     "if (elsewhere && (await runsAsRecorded(host, vmm))) return undefined;",
     "if (elsewhere) return undefined;",
   ),

@@ -2,11 +2,11 @@
 import { VgpuError } from "../../protocol/errors";
 import type { Claim, InstanceRecord } from "../../protocol/record";
 import type { HostContext } from "../context";
+import type { Card } from "../devices/card";
 import { frameworkOf } from "../devices/detect";
 import type { Failure, Framework } from "../devices/framework";
 import { hanging } from "../devices/hanging";
 import { type Candidate, candidates, reclaimable } from "../devices/placement";
-import type { Card } from "../devices/vendor-vfio/discovery";
 import { resetIfOurs, resetUnclaimed } from "../devices/vendor-vfio/reset";
 import { HOST_LOCK, take, under, vfLock } from "../store/locks";
 import { saveRecord, strictRecords } from "../store/records";

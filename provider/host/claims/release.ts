@@ -1,11 +1,12 @@
 // Whoever changes the order of steps here runs `npm run model`; what each order is for is in test/model.
 import { VgpuError } from "../../protocol/errors";
-import type { Claim, InstanceRecord, Vmm } from "../../protocol/record";
+import type { InstanceRecord, Vmm } from "../../protocol/record";
 import type { HostContext } from "../context";
 import { type Cleared, type DeviceName, nameOf, type TypeReading } from "../devices/device";
 import { claimedDevice, deviceOf, requireKnown } from "../devices/frameworks";
 import type { Handles } from "../devices/handles";
 import type { Mark } from "../devices/vendor-vfio/marks";
+import { isCurrent } from "../store/claims";
 import { take, under, vfLock } from "../store/locks";
 import { saveRecord, strictRecords } from "../store/records";
 import type { Held } from "../system/system";
@@ -82,10 +83,6 @@ export async function releaseClaim(host: HostContext, record: InstanceRecord): P
     current: isCurrent(host, claim, record.machineId),
   };
   return releaseHolding(host, holding, () => saveRecord(host, { ...record, claim: null, vmm: null }));
-}
-
-export function isCurrent(host: HostContext, claim: Claim, machineId: string): boolean {
-  return claim.bootId === host.bootId && machineId === host.machineId;
 }
 
 /** Releases one device. `forget` makes it durable that it is no longer held; it runs under the lock, after the mark has gone. */

@@ -1,18 +1,20 @@
 import type { Claim } from "../../protocol/record";
 import type { Note } from "../../protocol/report";
 import type { HostContext } from "../context";
+import type { Card } from "../devices/card";
 import { type DeviceName, nameOf } from "../devices/device";
 import { claimedDevice } from "../devices/frameworks";
 import { mdevsByDevice } from "../devices/mdev/discovery";
 import { findMdev, LEAVING } from "../devices/mdev/find";
 import { mdevMarks } from "../devices/mdev/marks";
-import { type Card, readType } from "../devices/vendor-vfio/discovery";
+import { readType } from "../devices/vendor-vfio/discovery";
 import { markedVfs, readMark } from "../devices/vendor-vfio/marks";
+import { isCurrent } from "../store/claims";
 import { instanceLock } from "../store/locks";
 import { type Found, findRecord, findRecords } from "../store/records";
 import { textOf } from "../system/system";
 import { isRecent, runsAsRecorded } from "../vmm/liveness";
-import { isCurrent, releaseHolding } from "./release";
+import { releaseHolding } from "./release";
 
 /** Clears virtual functions that we typed in this boot and that no record claims any more. */
 export async function sweepVfs(

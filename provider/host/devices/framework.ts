@@ -1,9 +1,9 @@
 import type { Claim, InstanceRecord } from "../../protocol/record";
-import type { Inventory, Standings } from "../claims/standing";
 import type { HostContext } from "../context";
 import type { Held } from "../system/system";
+import type { Card } from "./card";
 import type { Candidate } from "./placement";
-import type { Card } from "./vendor-vfio/discovery";
+import type { Inventory, Standings } from "./standing";
 
 /** How the host's driver hands out vGPUs: what differs between vendor VFIO and mdev in finding and making one. */
 export interface Framework {

@@ -1,7 +1,7 @@
 import { VgpuError } from "../../protocol/errors";
 import { pciAddress } from "../../protocol/names";
 import type { HostContext } from "../context";
-import { isNotFound, textOf } from "../system/system";
+import { type Attribute, isNotFound, textOf } from "../system/system";
 
 export const PCI = "/sys/bus/pci/devices";
 
@@ -37,4 +37,11 @@ export async function physicalFunctionOf(host: HostContext, address: string): Pr
     if (isNotFound(error)) return undefined;
     throw error;
   }
+}
+
+/** Text of one attribute out of those that were read. */
+export function textFrom(read: ReadonlyMap<string, Attribute>, path: string): string {
+  const value = read.get(path) ?? { unreadable: "not read" };
+  if ("text" in value) return value.text;
+  throw new Error(`${path} is unreadable (${value.unreadable})`);
 }

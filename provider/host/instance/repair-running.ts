@@ -1,10 +1,11 @@
 import { unitName } from "../../protocol/names";
 import type { Claim, InstanceRecord } from "../../protocol/record";
-import { isCurrent, takeVf } from "../claims/release";
+import { takeVf } from "../claims/release";
 import type { HostContext } from "../context";
 import { claimedDevice, deviceOf } from "../devices/frameworks";
 import { lookAtOpenFiles } from "../devices/handles";
 import { writeMark } from "../devices/vendor-vfio/marks";
+import { isCurrent } from "../store/claims";
 import { under } from "../store/locks";
 import { saveRecord } from "../store/records";
 import { textOf } from "../system/system";

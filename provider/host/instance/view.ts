@@ -2,11 +2,11 @@ import { VgpuError } from "../../protocol/errors";
 import { unitName } from "../../protocol/names";
 import type { InstanceRecord } from "../../protocol/record";
 import type { InstanceView, State } from "../../protocol/view";
-import { isCurrent } from "../claims/release";
 import type { HostContext } from "../context";
 import { nameOf } from "../devices/device";
 import { claimedDevice, deviceOf } from "../devices/frameworks";
 import { type MarkedDevice, markedFor } from "../devices/marked";
+import { isCurrent } from "../store/claims";
 import { isBeingRemoved } from "../store/records";
 import { type Liveness, ownLiveness } from "../vmm/liveness";
 

@@ -1,11 +1,12 @@
-import { type CurrentClaim, currentClaims, type Standings } from "../claims/standing";
 import type { HostContext } from "../context";
+import { type Card, offersOf, type VirtualFunction } from "../devices/card";
 import { frameworkOf } from "../devices/detect";
 import { scanHandles, useOf } from "../devices/handles";
 import { LEAVING } from "../devices/mdev/find";
-import { type Candidate, candidates, onIt, roomOn, type Standing } from "../devices/placement";
+import { type Candidate, candidates, roomOn } from "../devices/placement";
 import { framebufferMiB } from "../devices/profiles";
-import { type Card, offersOf, type VirtualFunction } from "../devices/vendor-vfio/discovery";
+import { onIt, type Standing, type Standings } from "../devices/standing";
+import { type CurrentClaim, currentClaims } from "../store/claims";
 import { type Broken, findRecords, sortRecords } from "../store/records";
 
 /** One virtual function as an operator wants to see it. */

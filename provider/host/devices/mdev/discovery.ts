@@ -2,9 +2,9 @@ import { VgpuError } from "../../../protocol/errors";
 import { mdevUuid, pciAddress } from "../../../protocol/names";
 import type { HostContext } from "../../context";
 import { type Attribute, isNotFound, textOf } from "../../system/system";
-import { devicePathOf, physicalFunctionOf } from "../pci";
+import type { Card, VirtualFunction } from "../card";
+import { devicePathOf, physicalFunctionOf, textFrom } from "../pci";
 import type { Profile } from "../profiles";
-import { type Card, textFrom, type VirtualFunction } from "../vendor-vfio/discovery";
 import { findMdev, type Mdev, mdevUuids } from "./find";
 import { CARRIERS, typeFolder, typeIdOf, typesFolder } from "./paths";
 

@@ -1,6 +1,5 @@
 import { VgpuError } from "../../../protocol/errors";
 import type { Claim, InstanceRecord } from "../../../protocol/record";
-import { readStandings } from "../../claims/standing";
 import type { HostContext } from "../../context";
 import type { Held } from "../../system/system";
 import type { Assigned, Failure, Framework } from "../framework";
@@ -10,6 +9,7 @@ import { noteFailure } from "../quarantine";
 import { discover, readType } from "./discovery";
 import { removeMark, writeMark } from "./marks";
 import { resetIfOurs } from "./reset";
+import { readStandings } from "./standing";
 
 /** A vGPU is a virtual function that was given a type. */
 export const vendorVfio: Framework = {

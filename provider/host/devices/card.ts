@@ -1,4 +1,3 @@
-import type { Mdev } from "./mdev/find";
 import type { Profile } from "./profiles";
 
 /** A virtual function whose facts could be read. */
@@ -10,9 +9,18 @@ export interface VirtualFunction {
   readonly creatable: readonly Profile[];
   /** All that it could ever offer, where the driver tells; else only what is creatable is known. */
   readonly supported?: readonly Profile[];
-  /** Where it carries mdevs: how many more of each type, and those that are there. */
+  /** Where its vGPUs are devices of their own: how many more of each type it takes, and those that are there. */
   readonly room?: ReadonlyMap<number, number>;
-  readonly mdevs?: readonly Mdev[];
+  readonly carried?: readonly CarriedDevice[];
+}
+
+/** A vGPU that is a device of its own, on the PCI device that carries it. */
+export interface CarriedDevice {
+  readonly uuid: string;
+  /** As people name it. */
+  readonly name: string;
+  /** Why it is neither usable any more nor given back yet. */
+  readonly leaving?: string;
 }
 
 /** What a function is known to offer, now or when it is free. */

@@ -2,39 +2,26 @@ import { VgpuError } from "../../../protocol/errors";
 import type { Claim, InstanceRecord } from "../../../protocol/record";
 import type { HostContext } from "../../context";
 import type { Held } from "../../system/system";
-import type { Assigned, Framework } from "../framework";
+import type { Assigned, Device } from "../framework";
 import { hanging } from "../hanging";
 import { noteFailure } from "../quarantine";
 import { discoverMdevs } from "./discovery";
 import { mdevNow } from "./find";
-import { mdevMarks } from "./marks";
-import { createFile, mdevPath } from "./paths";
-import { readStandings } from "./standing";
-
-/** A vGPU is an mdev, made under a uuid of its own on a device that offers its type. */
-export const mdev: Framework = {
-  shared: true,
-  discover: discoverMdevs,
-  readStandings,
-  name: (host) => {
-    const uuid = host.clock.uuid();
-    return { framework: "mdev", devicePath: mdevPath(uuid), mdevUuid: uuid };
-  },
-  assign,
-};
+import { mdevMarks, writeMark } from "./marks";
+import { createFile } from "./paths";
 
 /** Makes the mdev that is claimed. Its uuid is fresh, so there is nothing to reset, and nothing of somebody else's can be met. */
-async function assign(
+export async function assign(
   host: HostContext,
   { id, claim }: InstanceRecord & { readonly claim: Claim },
   lock: Held,
 ): Promise<Assigned> {
   const { mdevUuid: uuid, vf, parent, typeId } = claim;
-  const uptimeMs = await host.clock.uptimeMs();
-  await mdevMarks.write(host, uuid, { instance: id, typeId, bootId: host.bootId, vf, uptimeMs });
+  const device: Device = { framework: "mdev", vf, typeId, mdevUuid: uuid, instance: id };
+  await writeMark(host, device);
   const end = await host.driver.write(createFile(vf, typeId), uuid, lock, host.settings.writeDeadlineMs);
   if (!end.ended) throw hanging(`mdev ${uuid} to ${vf}`, end.pid);
-  const after = await mdevNow(host, { uuid, vf, typeId });
+  const after = await mdevNow(host, device);
   if (after.kind === "type" && after.typeId === typeId && after.leaving === undefined) return { done: true };
   if (after.kind === "unreadable" || (after.kind === "type" && after.typeId !== 0)) {
     const seen = after.kind === "type" ? (after.leaving ?? `it has type ${after.typeId}`) : after.reason;

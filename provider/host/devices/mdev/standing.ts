@@ -3,7 +3,6 @@ import { type CurrentClaim, currentClaims } from "../../store/claims";
 import type { VirtualFunction } from "../card";
 import { isQuarantined, readFailures } from "../quarantine";
 import { type Inventory, loadOf, type Standing, type Standings } from "../standing";
-import { LEAVING } from "./find";
 import { mdevMarks } from "./marks";
 
 /** What records, marks and failures say of every device that carries mdevs. */
@@ -30,21 +29,21 @@ type StandingWithoutFailures = Omit<Standing, "failures" | "quarantined">;
 /** A virtual function carries one mdev: a claim occupies it also while that is not made. */
 async function onVirtual(
   host: HostContext,
-  { address, mdevs = [] }: VirtualFunction,
+  { address, carried = [] }: VirtualFunction,
   claims: readonly CurrentClaim[],
 ): Promise<StandingWithoutFailures> {
   const claimedBy = claims.find(({ claim }) => claim.vf === address)?.id;
   // While one is leaving, another can be there only if the driver lets two be; the one that has no type any more must not be missed.
-  const made = mdevs.find(({ leaving }) => leaving) ?? mdevs[0];
+  const made = carried.find(({ leaving }) => leaving) ?? carried[0];
   const mark =
     made && claimedBy === undefined ? await mdevMarks.read(host, made.uuid).catch(() => undefined) : undefined;
-  const left = made?.leaving ? `mdev ${made.uuid}: ${LEAVING}` : undefined;
+  const left = made?.leaving ? `${made.name}: ${made.leaving}` : undefined;
   return {
     claimedBy,
     markedFor: mark?.instance,
     // Never made room for by a create: reconcile removes what nobody claims, once it is old enough.
     heldBack: mark
-      ? `mdev ${made?.uuid}, made for ${mark.instance}, is still there${made?.leaving ? `: ${LEAVING}` : ""}`
+      ? `${made?.name}, made for ${mark.instance}, is still there${made?.leaving ? `: ${made.leaving}` : ""}`
       : left,
     ...(left !== undefined && claimedBy === undefined && !mark && { foreign: [left] }),
   };
@@ -52,16 +51,16 @@ async function onVirtual(
 
 /** A physical function carries several: what claims of mdevs that are not made yet will take is not free. */
 function onPhysical(
-  { address, mdevs = [] }: VirtualFunction,
+  { address, carried = [] }: VirtualFunction,
   claims: readonly CurrentClaim[],
 ): StandingWithoutFailures {
   const here = claims.filter(({ claim }) => claim.vf === address);
-  const made = new Set(mdevs.map(({ uuid }) => uuid));
+  const made = new Set(carried.map(({ uuid }) => uuid));
   const promised = here.filter(({ claim }) => !made.has(claim.mdevUuid)).map(({ claim }) => claim.profile);
   const known = new Map(here.map(({ id, claim }) => [claim.mdevUuid, id]));
-  const foreign = mdevs
+  const foreign = carried
     .filter(({ uuid }) => !known.has(uuid))
-    .map(({ uuid, leaving }) => `mdev ${uuid} of nobody's record${leaving ? `: ${LEAVING}` : ""}`);
+    .map(({ name, leaving }) => `${name} of nobody's record${leaving ? `: ${leaving}` : ""}`);
   return {
     claimedBy: undefined,
     markedFor: undefined,

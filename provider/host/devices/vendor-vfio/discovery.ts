@@ -2,7 +2,7 @@ import { VgpuError } from "../../../protocol/errors";
 import type { HostContext } from "../../context";
 import { isNotFound, textOf } from "../../system/system";
 import type { Card, VirtualFunction } from "../card";
-import type { TypeReading } from "../device";
+import type { TypeReading } from "../framework";
 import { addressesIn, listBus, PCI, pciDevices, physicalFunctionOf, textFrom, typeFileOf } from "../pci";
 import { parseProfiles, parseTypeId } from "../profiles";
 

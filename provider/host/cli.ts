@@ -4,6 +4,7 @@ import { EXIT, type Request, type Result, request } from "../protocol/messages";
 import { PROTOCOL } from "../protocol/names";
 import type { Finding } from "../protocol/report";
 import type { InstanceView } from "../protocol/view";
+import { nameOfView } from "./devices";
 import type { CardReport } from "./verbs/inspect";
 
 const USAGE = `Usage: vgpu-host VERB [INSTANCE | VF] [--json]
@@ -110,7 +111,7 @@ function readable(asked: Request, value: unknown): string {
 }
 
 function viewText(view: InstanceView): string {
-  const place = view.mdevUuid ? `mdev ${view.mdevUuid} on ${view.vfAddress}` : view.vfAddress;
+  const place = nameOfView(view);
   const device = place ? `${place} (type ${view.typeId}, ${view.profile})` : "no vGPU";
   return [view.instanceId, view.state, device, view.ownerId, view.cleanupPending ? "cleanup pending" : ""]
     .filter((text) => text !== "")

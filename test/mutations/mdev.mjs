@@ -6,7 +6,7 @@ const one = (name, file, find, replace) => ({
   name: `mdev: ${name}`,
   edits: [{ file: `provider/host/${file}`, find, replace }],
 });
-const MARK = "  await mdevMarks.write(host, uuid, { instance: id, typeId, bootId: host.bootId, vf, uptimeMs });\n";
+const MARK = "  await writeMark(host, device);\n";
 const CREATE =
   "  const end = await host.driver.write(createFile(vf, typeId), uuid, lock, host.settings.writeDeadlineMs);\n";
 
@@ -21,33 +21,33 @@ export const MDEV_MUTATIONS = [
   one("mark of a refused create kept", "devices/mdev/assign.ts", "  await mdevMarks.remove(host, uuid, id);\n", ""),
   one(
     "trust the exit status when removing",
-    "devices/mdev/device.ts",
+    "devices/mdev/clear.ts",
     'if (after.kind === "gone" || (after.kind === "type" && after.typeId === 0)) return',
     "if (end.accepted) return",
   ),
   one(
     "removed while it is open",
-    "devices/mdev/device.ts",
+    "devices/mdev/clear.ts",
     'if (use !== undefined) return { kind: "in use", reason: use };',
     "",
   ),
   one(
     "a create that hangs is not looked for",
-    "devices/mdev/device.ts",
-    "written: [createFile(vf, name.typeId), ",
+    "devices/mdev/clear.ts",
+    "written: [createFile(vf, typeId), ",
     "written: [",
   ),
-  one("other records are asked", "devices/mdev/device.ts", "reused: false", "reused: true"),
+  one("other records are asked", "devices/mdev/index.ts", "reusesDevices: false", "reusesDevices: true"),
   one(
     "a claimed one without its mark is not ours",
-    "devices/mdev/device.ts",
-    "(await mdevMarks.read(host, uuid)) ??",
-    '(await mdevMarks.read(host, uuid)) ?? { instance: "", typeId, bootId: "" } ??',
+    "devices/mdev/marks.ts",
+    "(await mdevMarks.read(host, mdevUuid)) ??",
+    '(await mdevMarks.read(host, mdevUuid)) ?? { instance: "", typeId, bootId: "" } ??',
   ),
   one(
     "mark kept after the release",
-    "devices/mdev/device.ts",
-    "mdevMarks.remove(host, uuid, instance)",
+    "devices/mdev/index.ts",
+    "mdevMarks.remove(host, mdevUuid, instance)",
     "Promise.resolve()",
   ),
   one(
@@ -58,19 +58,19 @@ export const MDEV_MUTATIONS = [
   ),
   one(
     "young orphans are swept",
-    "claims/sweep.ts",
-    "if (made && (await isRecent(host, made)))",
-    "if (made && made.uptimeMs < 0)",
+    "devices/mdev/sweep.ts",
+    "if (mark && (await isRecent(host, mark)))",
+    "if (mark && mark.uptimeMs < 0)",
   ),
   one(
     "orphans on somebody else's device are swept",
-    "claims/sweep.ts",
-    "if (there && there.device !== mark.vf)",
+    "devices/mdev/sweep.ts",
+    "if (there && there.device !== vf)",
     'if (there && there.device === "")',
   ),
   one(
     "foreign ones are not reported",
-    "claims/sweep.ts",
+    "devices/mdev/foreign.ts",
     'if (!mark) note(about, "foreign"',
     'if (mark) note(about, "foreign"',
   ),
@@ -88,7 +88,7 @@ export const MDEV_MUTATIONS = [
   ),
   one(
     "who has one that is being removed is not found",
-    "devices/mdev/device.ts",
+    "devices/mdev/clear.ts",
     "folders: [mdevPath(uuid), carriedPath(vf, uuid)]",
     "folders: [mdevPath(uuid)]",
   ),

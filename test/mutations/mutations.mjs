@@ -21,15 +21,15 @@ export const MUTATIONS = [
   one(
     "skip the guard",
     "claims/release.ts",
-    "device.reused ? await askOthers(host, holding.vf, instance) : undefined",
+    "framework.reusesDevices ? await askOthers(host, holding.vf, instance) : undefined",
     "undefined as { dropped: string | undefined } | undefined",
   ),
   one("ignore unreadable records", "store/records.ts", "if (broken.length > 0) {", "if (broken.length > 1e9) {"),
   one(
     "reconcile ignores unreadable records",
     "verbs/reconcile.ts",
-    "broken.length === 0 && cards !== undefined",
-    "cards !== undefined",
+    "broken.length === 0 && found !== undefined",
+    "found !== undefined",
   ),
   one("release before exit", "claims/release.ts", 'if (own.answer !== "dead") {', 'if (own.answer === "never") {'),
   {
@@ -176,7 +176,7 @@ export const MUTATIONS = [
   ),
   one(
     "no boot id in release",
-    "claims/release.ts",
+    "store/claims.ts",
     "return claim.bootId === host.bootId && machineId === host.machineId;",
     "return machineId === host.machineId;",
   ),
@@ -213,14 +213,14 @@ export const MUTATIONS = [
   one(
     "claim dropped before its mark",
     "claims/release.ts",
-    "        await deviceOf(host, holding).unmark(instance);\n        return forget();",
-    "        const forgotten = await forget();\n        await deviceOf(host, holding).unmark(instance);\n        return forgotten;",
+    "        await frameworkOf(holding).removeMark(host, holding, instance);\n        return forget();",
+    "        const forgotten = await forget();\n        await frameworkOf(holding).removeMark(host, holding, instance);\n        return forgotten;",
   ),
   one("mark removed whoever it names", "store/mark-folder.ts", "?.instance === instance)", "?.instance !== undefined)"),
   one("mark of a dead write kept", VENDOR, "  await removeMark(host, vf, record.id);\n", ""),
   one(
     "others' marks do not hold back",
-    "claims/standing.ts",
+    "devices/vendor-vfio/standing.ts",
     'return liveness.answer === "dead" ? undefined :',
     "return liveness ? undefined :",
   ),
@@ -401,9 +401,9 @@ export const MUTATIONS = [
     for (;;) {
       if (attempt) {
         await host.driver.write(\`/sys/bus/pci/devices/\${holding.vf}/nvidia/current_vgpu_type\`, "0", lock, 8_000);
-        const now = await deviceOf(host, holding).now();
+        const now = await frameworkOf(holding).readType(host, holding);
         if (now.kind === "type" && now.typeId === 0) attempt = { done: true };
-      } else attempt = await releaseOrReport(host, holding, lock);`,
+      } else attempt = await releaseOnce(host, holding, lock);`,
   ),
   one(
     "delete forgets what is only marked",
@@ -595,7 +595,7 @@ export const MUTATIONS = [
   ),
   one(
     "a record alone says where a VM lives",
-    "claims/standing.ts",
+    "devices/vendor-vfio/standing.ts",
     "if (elsewhere && (await runsAsRecorded(host, vmm))) return undefined;",
     "if (elsewhere) return undefined;",
   ),

@@ -2,11 +2,11 @@
 import { VgpuError } from "../../protocol/errors";
 import type { Claim, InstanceRecord } from "../../protocol/record";
 import type { HostContext } from "../context";
-import { frameworkOf } from "../devices/detect";
+import { frameworkOfHost } from "../devices";
+import type { Card } from "../devices/card";
 import type { Failure, Framework } from "../devices/framework";
 import { hanging } from "../devices/hanging";
 import { type Candidate, candidates, reclaimable } from "../devices/placement";
-import type { Card } from "../devices/vendor-vfio/discovery";
 import { resetIfOurs, resetUnclaimed } from "../devices/vendor-vfio/reset";
 import { HOST_LOCK, take, under, vfLock } from "../store/locks";
 import { saveRecord, strictRecords } from "../store/records";
@@ -24,12 +24,12 @@ const TRIES_PER_CARD = 3;
  */
 export async function allocate(host: HostContext, record: InstanceRecord, made: OwnClaims): Promise<InstanceRecord> {
   const failures: Failure[] = [];
-  const framework = await frameworkOf(host);
+  const framework = await frameworkOfHost(host);
   const until = (await host.clock.uptimeMs()) + host.settings.lockWaitMs;
   let hasReclaimed = false;
   for (let current = record; ; ) {
     const cards = await framework.discover(host);
-    const mayWait = framework.shared && (await host.clock.uptimeMs()) < until;
+    const mayWait = framework.canShareDevice && (await host.clock.uptimeMs()) < until;
     const search = { framework, cards, failures, made, mayReclaim: !hasReclaimed, mayWait };
     const chosen = await under(take(host, HOST_LOCK, record.id), () => choose(host, current, search));
     if ("waitFor" in chosen) {
@@ -164,7 +164,8 @@ const atLeastClaimed = (record: InstanceRecord) => (record.phase === "preparing"
 async function makeClaim(host: HostContext, framework: Framework, candidate: Candidate): Promise<Claim> {
   const { vf, parent, typeId, profile } = candidate;
   return {
-    ...framework.name(host, candidate),
+    framework: framework.name,
+    ...framework.nameClaim(host, candidate),
     vf,
     parent,
     typeId,

@@ -1,8 +1,8 @@
 import { VgpuError } from "../../protocol/errors";
+import { type Card, offersOf } from "../devices/card";
 import type { Failure } from "../devices/framework";
-import { onIt, type PlacementRequest, profileOn } from "../devices/placement";
-import { type Card, offersOf } from "../devices/vendor-vfio/discovery";
-import type { Standings } from "./standing";
+import { type PlacementRequest, profileOn } from "../devices/placement";
+import { onIt, type Standings } from "../devices/standing";
 
 interface Shortage extends Standings {
   readonly cards: readonly Card[];

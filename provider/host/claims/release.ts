@@ -1,19 +1,18 @@
 // Whoever changes the order of steps here runs `npm run model`; what each order is for is in test/model.
 import { VgpuError } from "../../protocol/errors";
-import type { Claim, InstanceRecord, Vmm } from "../../protocol/record";
+import type { InstanceRecord, Vmm } from "../../protocol/record";
 import type { HostContext } from "../context";
-import { type Cleared, type DeviceName, nameOf, type TypeReading } from "../devices/device";
-import { claimedDevice, deviceOf, requireKnown } from "../devices/frameworks";
+import { claimedDevice, frameworkOf, nameOf } from "../devices";
+import type { Cleared, Device, Mark, TypeReading } from "../devices/framework";
 import type { Handles } from "../devices/handles";
-import type { Mark } from "../devices/vendor-vfio/marks";
+import { isCurrent } from "../store/claims";
 import { take, under, vfLock } from "../store/locks";
 import { saveRecord, strictRecords } from "../store/records";
 import type { Held } from "../system/system";
 import { claimantLiveness, type Liveness, ownLiveness } from "../vmm/liveness";
 
 /** What an instance holds, by its claim or by a mark that outlived the claim. */
-export interface Holding extends DeviceName {
-  readonly instance: string;
+export interface Holding extends Device {
   readonly vmm: Vmm | null;
   /** Made in this boot on this machine. */
   readonly current: boolean;
@@ -74,18 +73,12 @@ function keep(code: ConstructorParameters<typeof VgpuError>[0], message: string)
 export async function releaseClaim(host: HostContext, record: InstanceRecord): Promise<InstanceRecord> {
   const { claim } = record;
   if (!claim) return record;
-  requireKnown(record.id, claim);
   const holding: Holding = {
-    instance: record.id,
+    ...claimedDevice(record.id, claim),
     vmm: record.vmm,
-    ...claimedDevice(claim),
     current: isCurrent(host, claim, record.machineId),
   };
   return releaseHolding(host, holding, () => saveRecord(host, { ...record, claim: null, vmm: null }));
-}
-
-export function isCurrent(host: HostContext, claim: Claim, machineId: string): boolean {
-  return claim.bootId === host.bootId && machineId === host.machineId;
 }
 
 /** Releases one device. `forget` makes it durable that it is no longer held; it runs under the lock, after the mark has gone. */
@@ -97,7 +90,7 @@ export async function releaseHolding<T>(host: HostContext, holding: Holding, for
       const attempt = await releaseOnce(host, holding, lock);
       if (attempt.done) {
         // In this order: the other way round a crash in between leaves a mark that lies.
-        await deviceOf(host, holding).unmark(instance);
+        await frameworkOf(holding).removeMark(host, holding, instance);
         return forget();
       }
       if ((await host.clock.uptimeMs()) >= until) throw attempt.error;
@@ -107,15 +100,15 @@ export async function releaseHolding<T>(host: HostContext, holding: Holding, for
 }
 
 /** Takes the lock of a device that an instance holds. */
-export async function takeVf(host: HostContext, held: DeviceName & { readonly instance: string }): Promise<Held> {
+export async function takeVf(host: HostContext, held: Device): Promise<Held> {
   const { vf, instance } = held;
   try {
     return await take(host, vfLock(vf), instance, host.settings.releaseWaitMs);
   } catch (cause) {
     // A child that hangs in the driver keeps the lock of its verb, which may long be gone.
-    const device = deviceOf(host, held);
-    const { writers } = await device.handles();
-    const now = await device.now();
+    const framework = frameworkOf(held);
+    const { writers } = await framework.handles(host, held);
+    const now = await framework.readType(host, held);
     const left = now.kind === "type" && now.leaving !== undefined ? `its lock is taken, and ${now.leaving}` : undefined;
     const why =
       writers.length > 0
@@ -132,19 +125,19 @@ type Attempt = { readonly done: true } | { readonly done: false; readonly error:
 /** One try, from the first step on. Throws what waiting cannot mend. */
 async function releaseOnce(host: HostContext, holding: Holding, lock: Held): Promise<Attempt> {
   const { instance, typeId } = holding;
-  const [device, vf] = [deviceOf(host, holding), nameOf(holding)];
+  const [framework, vf] = [frameworkOf(holding), nameOf(holding)];
   const own = holding.elsewhere ? ELSEWHERE : await ownLiveness(host, instance, holding.vmm);
-  const handles = await device.handles();
-  const now = await device.now();
-  const mark = await device.mark();
+  const handles = await framework.handles(host, holding);
+  const now = await framework.readType(host, holding);
+  const mark = await framework.readMark(host, holding);
   const verdict = releaseVerdict(holding, { own, handles, now, mark });
   if (verdict.act === "keep") throw verdict.error;
   if (verdict.act === "drop") return dropped(host, verdict.warning);
 
-  const others = device.reused ? await askOthers(host, holding.vf, instance) : undefined;
+  const others = framework.reusesDevices ? await askOthers(host, holding.vf, instance) : undefined;
   if (others?.dropped !== undefined) return dropped(host, others.dropped);
 
-  const end = await device.clear({ typeId, mark }, lock);
+  const end = await framework.clear(host, holding, { typeId, mark }, lock);
   switch (end.kind) {
     case "cleared":
       return { done: true };

@@ -1,6 +1,5 @@
 import type { HostContext, OpenFiles } from "../context";
 import { type FileFacts, isNotFound, textOf } from "../system/system";
-import { PCI, typeFileOf } from "./pci";
 
 /** Who has a virtual function open, or hangs in a write to it. */
 export interface Handles {
@@ -21,12 +20,6 @@ export interface ScanTarget {
   readonly written: readonly string[];
 }
 
-export const scanTargetOf = (vf: string): ScanTarget => ({
-  name: vf,
-  folders: [`${PCI}/${vf}`],
-  written: [typeFileOf(vf)],
-});
-
 interface ScannedFile {
   readonly path: string;
   readonly role: "holder" | "writer";
@@ -38,10 +31,6 @@ export async function firstLook(host: HostContext, subject: ScanTarget): Promise
   const found = await scanTargets(host, [subject], await host.opened?.());
   return found.get(subject.name) ?? { holders: [], writers: [], unreadable: ["not looked at"] };
 }
-
-/** Who has virtual functions open, by their addresses. */
-export const scanHandles = (host: HostContext, vfs: readonly string[]): Promise<Map<string, Handles>> =>
-  scanTargets(host, vfs.map(scanTargetOf));
 
 /** Who has several devices open; without `opened`, by a look at all processes now. */
 export async function scanTargets(

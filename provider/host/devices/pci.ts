@@ -53,3 +53,10 @@ export function modelFrom(read: ReadonlyMap<string, Attribute>, address: string)
   });
   return ids.every((id) => id !== "") ? ids.join(":") : "";
 }
+
+/** Text of one attribute out of those that were read. */
+export function textFrom(read: ReadonlyMap<string, Attribute>, path: string): string {
+  const value = read.get(path) ?? { unreadable: "not read" };
+  if ("text" in value) return value.text;
+  throw new Error(`${path} is unreadable (${value.unreadable})`);
+}

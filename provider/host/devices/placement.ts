@@ -1,24 +1,6 @@
+import { type Card, offersOf, type VirtualFunction } from "./card";
 import { framebufferMiB, type Profile, profileNamed } from "./profiles";
-import { type Card, offersOf, type VirtualFunction } from "./vendor-vfio/discovery";
-
-/** What is known of one virtual function beside what it reads. */
-export interface Standing {
-  /** Instance whose claim of this boot names it. */
-  readonly claimedBy: string | undefined;
-  /** Instance that it was typed for by us, with exactly the type that it reads; undefined = no such mark. */
-  readonly markedFor: string | undefined;
-  /** Why it may not be reset although it is ours; undefined = it may. */
-  readonly heldBack: string | undefined;
-  readonly failures: number;
-  readonly quarantined: boolean;
-  /** Where it carries several mdevs: whose they are, those of nobody's record, and the profiles of claims whose mdev is not made yet. */
-  readonly carries?: readonly string[];
-  readonly foreign?: readonly string[];
-  readonly promised?: readonly string[];
-}
-
-/** Everybody who has an mdev on a function that carries several. */
-export const onIt = ({ carries = [], foreign = [] }: Partial<Standing> = {}): string[] => [...carries, ...foreign];
+import type { Standing } from "./standing";
 
 export interface PlacementRequest {
   readonly profile: string;

@@ -3,7 +3,7 @@ import { STATE } from "../../protocol/paths";
 import type { HostContext } from "../context";
 import { PART, readIfThere, replaceFile } from "../store/files";
 import { HOST_LOCK } from "../store/locks";
-import { type Card, offersOf } from "./vendor-vfio/discovery";
+import { type Card, offersOf } from "./card";
 
 const FILE = `${STATE}/profiles.json`;
 

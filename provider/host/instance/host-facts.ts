@@ -1,9 +1,9 @@
 import type { InstanceRecord } from "../../protocol/record";
 import type { Spec } from "../../protocol/spec";
-import { currentClaims } from "../claims/standing";
 import type { HostContext } from "../context";
-import { frameworkOf } from "../devices/detect";
+import { frameworkOfHost } from "../devices";
 import { rememberProfiles } from "../devices/remembered-profiles";
+import { currentClaims } from "../store/claims";
 import { strictRecords } from "../store/records";
 import { textOf } from "../system/system";
 import type { Facts, StartFacts } from "./possible";
@@ -39,7 +39,7 @@ async function imageProblem(host: HostContext, { image }: Spec): Promise<string 
 /** Throws when the cards or a record cannot be read: then nothing is stopped that could not be started again. */
 async function startFacts(host: HostContext, there: InstanceRecord | undefined): Promise<StartFacts> {
   const records = await strictRecords(host);
-  const cards = await (await frameworkOf(host)).discover(host);
+  const cards = await (await frameworkOfHost(host)).discover(host);
   return {
     cards,
     remembered: await rememberProfiles(host, cards),

@@ -2,9 +2,9 @@ import { distance } from "fastest-levenshtein";
 import { VgpuError } from "../../protocol/errors";
 import { plainProfile } from "../../protocol/profile";
 import type { ImageSource, Spec } from "../../protocol/spec";
+import { type Card, offersOf } from "../devices/card";
 import { profileNamed } from "../devices/profiles";
 import { type Offered, offeredBy, type Remembered } from "../devices/remembered-profiles";
-import { type Card, offersOf } from "../devices/vendor-vfio/discovery";
 
 /** What is read of the host before anything is stopped, claimed or saved. */
 export interface Facts {

@@ -2,11 +2,12 @@ import { toShape, VgpuError } from "../../protocol/errors";
 import type { InstanceRecord } from "../../protocol/record";
 import { allocate } from "../claims/allocate";
 import type { OwnClaims } from "../claims/own-claims";
-import { isCurrent, releaseClaim, takeVf } from "../claims/release";
+import { releaseClaim, takeVf } from "../claims/release";
 import type { HostContext } from "../context";
-import { claimedDevice, deviceOf } from "../devices/frameworks";
+import { claimedDevice, frameworkOf } from "../devices";
 import { isProfile } from "../devices/profiles";
 import { noteBoot, noteNoBoot } from "../devices/quarantine";
+import { isCurrent } from "../store/claims";
 import { under } from "../store/locks";
 import { saveRecord } from "../store/records";
 import { type Held, textOf } from "../system/system";
@@ -48,7 +49,7 @@ async function remember(
   { claim }: InstanceRecord,
   note: (vf: string) => Promise<void>,
 ): Promise<void> {
-  // A card that carries several mdevs is not to blame as a whole.
+  // A card that carries several vGPUs itself is not to blame as a whole.
   if (!claim || claim.vf === claim.parent) return;
   await note(claim.vf).catch((error: unknown) => host.warn(textOf(error)));
 }
@@ -82,7 +83,8 @@ export async function powerOff(host: HostContext, record: InstanceRecord): Promi
 /** Whether somebody changed the type of a device that this instance claims. */
 export async function isDeviceChanged(host: HostContext, { id, claim, machineId }: InstanceRecord): Promise<boolean> {
   if (!claim || !isCurrent(host, claim, machineId)) return false;
-  const now = await deviceOf(host, { instance: id, ...claimedDevice(claim) }).now();
+  const device = claimedDevice(id, claim);
+  const now = await frameworkOf(device).readType(host, device);
   return now.kind === "gone" || (now.kind === "type" && (now.typeId !== claim.typeId || now.leaving !== undefined));
 }
 
@@ -116,11 +118,11 @@ async function releaseBeforeStart(host: HostContext, record: InstanceRecord): Pr
 async function isAssigned(host: HostContext, record: InstanceRecord): Promise<boolean> {
   const { claim } = record;
   if (!claim || record.phase === "complete" || !isCurrent(host, claim, record.machineId)) return false;
-  const held = { instance: record.id, ...claimedDevice(claim) };
-  return under(takeVf(host, held), async () => {
-    const device = deviceOf(host, held);
-    const now = await device.now();
-    const mark = await device.mark();
+  const device = claimedDevice(record.id, claim);
+  const framework = frameworkOf(device);
+  return under(takeVf(host, device), async () => {
+    const now = await framework.readType(host, device);
+    const mark = await framework.readMark(host, device);
     const ours = mark?.instance === record.id && mark.typeId === claim.typeId;
     const made = now.kind === "type" && now.typeId === claim.typeId && now.leaving === undefined;
     return made && ours && isProfile(claim.profile, record.spec.profile);

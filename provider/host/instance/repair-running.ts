@@ -1,10 +1,10 @@
 import { unitName } from "../../protocol/names";
 import type { Claim, InstanceRecord } from "../../protocol/record";
-import { isCurrent, takeVf } from "../claims/release";
+import { takeVf } from "../claims/release";
 import type { HostContext } from "../context";
-import { claimedDevice, deviceOf } from "../devices/frameworks";
+import { claimedDevice, frameworkOf, knownFramework } from "../devices";
 import { lookAtOpenFiles } from "../devices/handles";
-import { writeMark } from "../devices/vendor-vfio/marks";
+import { isCurrent } from "../store/claims";
 import { under } from "../store/locks";
 import { saveRecord } from "../store/records";
 import { textOf } from "../system/system";
@@ -46,11 +46,11 @@ function isIdentified(host: HostContext, { vmm }: InstanceRecord): boolean {
   return vmm !== null && vmm.bootId === host.bootId && vmm.pid > 0;
 }
 
-/** An mdev is known by its uuid, which nobody else has: it needs no mark to be told from others'. One that cannot be read is not missing. */
+/** Whether only a mark tells a device from somebody else's, and it is missing. One that cannot be read is not missing. */
 async function isUnmarked(host: HostContext, { id, machineId }: InstanceRecord, claim: Claim): Promise<boolean> {
-  if (claim.framework !== "vendor-vfio" || !isCurrent(host, claim, machineId)) return false;
-  const device = deviceOf(host, { instance: id, ...claimedDevice(claim) });
-  return (await device.mark().catch(() => "unreadable")) === undefined;
+  const framework = knownFramework(claim);
+  if (!framework?.reusesDevices || framework.malformed(claim) || !isCurrent(host, claim, machineId)) return false;
+  return (await framework.readMark(host, claimedDevice(id, claim)).catch(() => "unreadable")) === undefined;
 }
 
 /**
@@ -60,12 +60,13 @@ async function isUnmarked(host: HostContext, { id, machineId }: InstanceRecord, 
 async function markAgain(host: HostContext, record: InstanceRecord, claim: Claim): Promise<void> {
   if (!(await isUnmarked(host, record, claim))) return;
   const { id } = record;
-  const held = { instance: id, ...claimedDevice(claim) };
-  await under(takeVf(host, held), async () => {
-    const now = await deviceOf(host, held).now();
+  const device = claimedDevice(id, claim);
+  const framework = frameworkOf(device);
+  await under(takeVf(host, device), async () => {
+    const now = await framework.readType(host, device);
     if (now.kind !== "type" || now.typeId !== claim.typeId || !(await isUnmarked(host, record, claim))) return;
     const pids = (await host.units.members(unitName(id)))?.pids ?? [];
-    if (await hasOpen(host, record, claim, pids)) await writeMark(host, claim.vf, id, claim.typeId);
+    if (await hasOpen(host, record, claim, pids)) await framework.writeMark(host, device);
   });
 }
 
@@ -77,5 +78,6 @@ async function hasOpen(
   pids: readonly number[],
 ): Promise<boolean> {
   const theirs: HostContext = { ...host, opened: () => lookAtOpenFiles(host, pids) };
-  return (await deviceOf(theirs, { instance: id, ...claimedDevice(claim) }).handles()).holders.length > 0;
+  const device = claimedDevice(id, claim);
+  return (await frameworkOf(device).handles(theirs, device)).holders.length > 0;
 }

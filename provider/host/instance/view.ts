@@ -2,11 +2,10 @@ import { VgpuError } from "../../protocol/errors";
 import { unitName } from "../../protocol/names";
 import type { InstanceRecord } from "../../protocol/record";
 import type { InstanceView, State } from "../../protocol/view";
-import { isCurrent } from "../claims/release";
 import type { HostContext } from "../context";
-import { nameOf } from "../devices/device";
-import { claimedDevice, deviceOf } from "../devices/frameworks";
-import { type MarkedDevice, markedFor } from "../devices/marked";
+import { claimedDevice, frameworkOf, markedFor, nameOf } from "../devices";
+import type { Device } from "../devices/framework";
+import { isCurrent } from "../store/claims";
 import { isBeingRemoved } from "../store/records";
 import { type Liveness, ownLiveness } from "../vmm/liveness";
 
@@ -62,8 +61,8 @@ export function recordedState({ deleting, retained, phase, claim, desired }: Ins
 async function observedType(host: HostContext, record: InstanceRecord): Promise<number> {
   const { claim } = record;
   if (!claim || !isCurrent(host, claim, record.machineId)) return 0;
-  const device = { instance: record.id, ...claimedDevice(claim) };
-  const now = await deviceOf(host, device).now();
+  const device = claimedDevice(record.id, claim);
+  const now = await frameworkOf(device).readType(host, device);
   if (now.kind === "unreadable") {
     throw new VgpuError(
       "discovery_failed",
@@ -78,7 +77,7 @@ async function observedType(host: HostContext, record: InstanceRecord): Promise<
 /** What is left on the host of an instance that has no record. */
 export interface Leftovers {
   /** Devices that are marked for it. */
-  readonly devices: readonly MarkedDevice[];
+  readonly devices: readonly Device[];
   readonly unit: boolean;
   readonly files: boolean;
 }
@@ -102,7 +101,8 @@ export async function usesOf(host: HostContext, id: string): Promise<Omit<Leftov
 export async function lostView(host: HostContext, id: string): Promise<InstanceView | undefined> {
   const { devices, unit, files } = await leftoversOf(host, id);
   if (devices.length === 0 && !unit && !files) return undefined;
-  return { ...emptyView(host, id), vfAddress: devices[0]?.vf ?? "", mdevUuid: devices[0]?.mdevUuid ?? "" };
+  const { framework = "", vf = "", mdevUuid = "" } = devices[0] ?? {};
+  return { ...emptyView(host, id), framework, vfAddress: vf, mdevUuid };
 }
 
 /** Something of an instance is there, and more cannot be said. */

@@ -6,7 +6,7 @@ import type { Spec } from "../../protocol/spec";
 import type { InstanceView } from "../../protocol/view";
 import { type OwnClaims, ownClaimsFrom } from "../claims/own-claims";
 import type { HostContext } from "../context";
-import { nameOf } from "../devices/device";
+import { nameOf } from "../devices";
 import { type Admission, admit, type CreateRequest } from "../instance/admission";
 import { confirmedWith, findConfirmed, heldBy } from "../instance/confirmation";
 import { factsFor } from "../instance/host-facts";

@@ -3,8 +3,7 @@ import { DEFAULT_SHUTDOWN_MS } from "../../protocol/inputs";
 import type { InstanceRecord } from "../../protocol/record";
 import { releaseClaim, releaseHolding } from "../claims/release";
 import type { HostContext } from "../context";
-import { nameOf } from "../devices/device";
-import { claimedDevice } from "../devices/frameworks";
+import { nameOfClaim } from "../devices";
 import { removeFiles } from "../instance/remove-files";
 import { markBeforeEnd } from "../instance/repair-running";
 import { leftoversOf } from "../instance/view";
@@ -96,7 +95,7 @@ async function cleanupPending(host: HostContext, record: InstanceRecord, cause: 
 function pending(record: InstanceRecord, cause: unknown): VgpuError {
   const vf = record.claim?.vf;
   const what = record.claim
-    ? `${nameOf(claimedDevice(record.claim))} of instance ${record.id} is still assigned`
+    ? `${nameOfClaim(record.claim)} of instance ${record.id} is still assigned`
     : `instance ${record.id} is not removed`;
   return new VgpuError("vgpu_cleanup_pending", `The delete is not finished: ${what}.`, {
     cause,

@@ -1,12 +1,13 @@
-import { type CurrentClaim, currentClaims, type Standings } from "../claims/standing";
 import type { HostContext } from "../context";
-import { frameworkOf } from "../devices/detect";
-import { scanHandles, useOf } from "../devices/handles";
-import { LEAVING } from "../devices/mdev/find";
-import { type Candidate, candidates, onIt, roomOn, type Standing } from "../devices/placement";
+import { frameworkOfHost } from "../devices";
+import { type Card, offersOf, type VirtualFunction } from "../devices/card";
+import type { Framework } from "../devices/framework";
+import { lookAtOpenFiles, useOf } from "../devices/handles";
+import { type Candidate, candidates, roomOn } from "../devices/placement";
 import { framebufferMiB } from "../devices/profiles";
 import { rememberProfiles } from "../devices/remembered-profiles";
-import { type Card, offersOf, type VirtualFunction } from "../devices/vendor-vfio/discovery";
+import { onIt, type Standing, type Standings } from "../devices/standing";
+import { type CurrentClaim, currentClaims } from "../store/claims";
 import { type Broken, findRecords, sortRecords } from "../store/records";
 
 /** One virtual function as an operator wants to see it. */
@@ -45,11 +46,11 @@ export async function inspectHost(host: HostContext): Promise<{ cards: CardRepor
   const { readable, broken } = sortRecords(await findRecords(host));
   for (const { id, reason } of broken)
     host.warn(`The record of ${id} cannot be read, so it is not known what it claims: ${reason}.`);
-  const framework = await frameworkOf(host);
+  const framework = await frameworkOfHost(host);
   const cards = await framework.discover(host);
   await rememberProfiles(host, cards);
   const stock = await framework.readStandings(host, "", { cards, records: readable });
-  const standing = await withBusy(host, cards, stock);
+  const standing = await withBusy(host, framework, cards, stock);
   const shown = cards.map((card) => reportOn(card, { ...stock, standing }));
   const reports = withMissing(shown, currentClaims(host, readable));
   return { cards: broken.length === 0 ? reports : reports.map((card) => withUnknown(card, broken)) };
@@ -95,19 +96,20 @@ function withUnknown(card: CardReport, broken: readonly Broken[]): CardReport {
 /** Functions with a type of ours that nobody claims, and that are in use, cannot be reset: placement finds that out by trying. */
 async function withBusy(
   host: HostContext,
+  framework: Framework,
   cards: readonly Card[],
   { standing }: Standings,
 ): Promise<Map<string, Standing>> {
   const all = new Map(standing);
-  const isDirty = (at: Standing | undefined) => at?.claimedBy === undefined && at?.markedFor !== undefined;
-  const dirty = cards.flatMap((card) => card.functions.filter((vf) => vf.typeId !== 0 && isDirty(all.get(vf.address))));
-  if (dirty.length === 0) return all;
-  for (const [address, handles] of await scanHandles(
-    host,
-    dirty.map((vf) => vf.address),
-  )) {
-    const [at, use] = [all.get(address), useOf(handles)];
-    if (at && use !== undefined) all.set(address, { ...at, heldBack: at.heldBack ?? `in use: ${use}` });
+  let opened: ReturnType<typeof lookAtOpenFiles> | undefined;
+  const looked: HostContext = { ...host, opened: () => (opened ??= lookAtOpenFiles(host)) };
+  for (const { address: vf, typeId } of cards.flatMap((card) => card.functions)) {
+    const at = all.get(vf);
+    // What a framework holds back already needs no other reason.
+    if (typeId === 0 || at?.claimedBy !== undefined || !at?.markedFor || at.heldBack !== undefined) continue;
+    const device = { framework: framework.name, vf, typeId, mdevUuid: "", instance: at.markedFor };
+    const use = useOf(await framework.handles(looked, device));
+    if (use !== undefined) all.set(vf, { ...at, heldBack: `in use: ${use}` });
   }
   return all;
 }
@@ -156,7 +158,7 @@ function countsOf(all: readonly FunctionReport[]): Omit<Counts, "allocatable"> {
  * name with a slice in it (MIG) tells nothing of the card.
  */
 function fitsOn(card: Card, profile: string): number {
-  const isIdle = (vf: VirtualFunction) => vf.typeId === 0 && (vf.mdevs ?? []).length === 0;
+  const isIdle = (vf: VirtualFunction) => vf.typeId === 0 && (vf.carried ?? []).length === 0;
   const idle = card.unreadable.length === 0 && card.functions.every(isIdle);
   const names = card.functions.flatMap((vf) => vf.creatable.map(({ name }) => name));
   const size = framebufferMiB(profile);
@@ -165,11 +167,11 @@ function fitsOn(card: Card, profile: string): number {
 }
 
 function statusOf(
-  { address, typeId, mdevs = [] }: VirtualFunction,
+  { address, typeId, carried = [] }: VirtualFunction,
   at: Standing | undefined,
   health: Standings["health"],
 ): Pick<FunctionReport, "status" | "who"> {
-  const leaving = mdevs.filter((one) => one.leaving).map(({ uuid }) => `mdev ${uuid}: ${LEAVING}`);
+  const leaving = carried.flatMap((one) => (one.leaving ? [`${one.name}: ${one.leaving}`] : []));
   if (at?.claimedBy !== undefined) return { status: "claimed", who: [at.claimedBy, ...leaving].join("; ") };
   if (at?.quarantined) {
     const causes = health.get(address)?.failures.map(({ instance, reason }) => `${instance}: ${reason}`) ?? [];

@@ -1,7 +1,7 @@
 import { instanceOfUnit } from "../../protocol/names";
 import type { InstanceView } from "../../protocol/view";
 import type { HostContext } from "../context";
-import { allMarked } from "../devices/marked";
+import { allMarked } from "../devices";
 import { safeView } from "../instance/safe-view";
 import { listIfThere } from "../store/files";
 import { findRecords } from "../store/records";

@@ -4,14 +4,12 @@ import type { InstanceRecord } from "../../protocol/record";
 import type { Finding, Note, Report } from "../../protocol/report";
 import { ownClaimsFrom } from "../claims/own-claims";
 import { releaseClaim } from "../claims/release";
-import { sweepMdevs, sweepVfs } from "../claims/sweep";
+import { type Swept, sweepDevices } from "../claims/sweep";
 import type { HostContext } from "../context";
-import { frameworkOf } from "../devices/detect";
-import { nameOf } from "../devices/device";
-import { claimedDevice } from "../devices/frameworks";
+import { frameworkOfHost, knownFramework, nameOfClaim } from "../devices";
+import type { Card } from "../devices/card";
 import { lookAtOpenFiles } from "../devices/handles";
 import { rememberProfiles } from "../devices/remembered-profiles";
-import type { Card } from "../devices/vendor-vfio/discovery";
 import { powerOn } from "../instance/power-state";
 import { completeRunning, forgetCleanup, isComplete } from "../instance/repair-running";
 import { rollBack } from "../instance/rollback";
@@ -34,20 +32,20 @@ export async function reconcileHost(asked: HostContext): Promise<Report> {
   const records = await findRecords(host);
   const broken = records.filter((found) => found.kind === "broken");
   for (const one of broken) note(one.id, "pending", `its record cannot be read: ${one.reason}`);
-  // What an unreadable record claims is unknown, so no virtual function may be touched. An mdev is nobody else's.
-  const cards = await discoverOrReport(host, note);
-  const vendorDone = broken.length === 0 && cards !== undefined;
+  // What an unreadable record claims is unknown, so no device may be touched that another record can claim.
+  const found = await discoverOrReport(host, note);
+  const vendorDone = broken.length === 0 && found !== undefined;
   const settled = new Set<string>();
-  for (const found of records) {
-    if (await needsNoWork(host, found)) continue;
-    settled.add(found.id);
-    await withInstance(host, found.id, note, async (record) => {
-      if (vendorDone || record.claim?.framework === "mdev") await releaseIfDead(host, record, note);
+  for (const one of records) {
+    if (await needsNoWork(host, one)) continue;
+    settled.add(one.id);
+    await withInstance(host, one.id, note, async (record) => {
+      if (vendorDone || isNobodyElses(record)) await releaseIfDead(host, record, note);
     });
   }
-  await sweepMdevs(host, records, note);
-  if (!cards || !vendorDone) return { findings, vendorDone };
-  await sweepVfs(host, { records, cards }, note);
+  await sweepDevices(host, { records, found, complete: vendorDone }, note);
+  if (!found || !vendorDone) return { findings, vendorDone };
+  const { cards } = found;
   await tidyStore(host, note);
   for (const { id, ...found } of records) {
     if (found.kind !== "record" || !isToRun(found.record)) continue;
@@ -82,12 +80,16 @@ async function requireUp(host: HostContext): Promise<void> {
   if (await host.units.stopping()) throw new VgpuError("host_not_ready", "The host is shutting down.");
 }
 
-/** The host's cards; undefined when they cannot be looked at. */
-async function discoverOrReport(host: HostContext, note: Note): Promise<Card[] | undefined> {
+/** Whether no other record can claim the device of this one. */
+const isNobodyElses = ({ claim }: InstanceRecord) => claim !== null && knownFramework(claim)?.reusesDevices === false;
+
+/** The host's framework and cards; undefined when they cannot be read. */
+async function discoverOrReport(host: HostContext, note: Note): Promise<Swept["found"]> {
   try {
-    const cards = await (await frameworkOf(host)).discover(host);
+    const framework = await frameworkOfHost(host);
+    const cards = await framework.discover(host);
     await rememberProfiles(host, cards);
-    return cards;
+    return { framework, cards };
   } catch (error) {
     host.warn(textOf(error));
     note("host", "waiting", textOf(error));
@@ -161,7 +163,7 @@ async function releaseOrReport(
   record: InstanceRecord,
   note: Note,
 ): Promise<InstanceRecord | undefined> {
-  const device = record.claim ? nameOf(claimedDevice(record.claim)) : "";
+  const device = record.claim ? nameOfClaim(record.claim) : "";
   try {
     // A delete-only or deleting remainder keeps its flags; nothing more of it is pending on a device.
     const released = await releaseClaim(host, { ...record, cleanup: null });

@@ -1,9 +1,9 @@
 import { VgpuError } from "../../protocol/errors";
-import { isCurrent } from "../claims/release";
 import type { HostContext } from "../context";
 import { clearOnce } from "../devices/vendor-vfio/clear";
 import { readType } from "../devices/vendor-vfio/discovery";
 import { readMark } from "../devices/vendor-vfio/marks";
+import { isCurrent } from "../store/claims";
 import { take, under, vfLock } from "../store/locks";
 import { strictRecords } from "../store/records";
 

@@ -2,8 +2,7 @@ import { dirname } from "node:path";
 import { isVgpuError, VgpuError } from "../../protocol/errors";
 import { INSTANCES, PROGRAM, RUN, SETTINGS, STATE, STORE_ID_FILE } from "../../protocol/paths";
 import type { HostContext } from "../context";
-import { mdevMarks } from "../devices/mdev/marks";
-import { markedVfs } from "../devices/vendor-vfio/marks";
+import { markNames } from "../devices";
 import { completeStore } from "../instance/complete-store";
 import { listIfThere, replaceFile, unlinkIfThere } from "../store/files";
 import { forgetMaking, type Identity, MAKING_FILE, readIdentity } from "../store/identity";
@@ -51,7 +50,7 @@ async function tidyStore(host: HostContext): Promise<void> {
 async function requireUnused(host: HostContext): Promise<void> {
   const records = (await findRecords(host)).map((found) => found.id);
   const units = await host.units.names();
-  const left = [...records, ...units, ...(await markedVfs(host)), ...(await mdevMarks.names(host))];
+  const left = [...records, ...units, ...(await markNames(host))];
   if (left.length > 0) throw stillUsed(left, "Delete the instances named first.");
 }
 

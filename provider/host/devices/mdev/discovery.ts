@@ -2,10 +2,10 @@ import { VgpuError } from "../../../protocol/errors";
 import { mdevUuid, pciAddress } from "../../../protocol/names";
 import type { HostContext } from "../../context";
 import { type Attribute, isNotFound, textOf } from "../../system/system";
-import { devicePathOf, modelFilesOf, modelFrom, physicalFunctionOf } from "../pci";
+import type { Card, VirtualFunction } from "../card";
+import { devicePathOf, modelFilesOf, modelFrom, physicalFunctionOf, textFrom } from "../pci";
 import type { Profile } from "../profiles";
-import { type Card, textFrom, type VirtualFunction } from "../vendor-vfio/discovery";
-import { findMdev, type Mdev, mdevUuids } from "./find";
+import { findMdev, LEAVING, type Mdev, mdevUuids } from "./find";
 import { CARRIERS, typeFolder, typeIdOf, typesFolder } from "./paths";
 
 /** Whether the host has an mdev bus on which NVIDIA types are offered. Throws when that cannot be told. */
@@ -110,7 +110,11 @@ async function readCard(
         supported: offers.map(({ profile }) => profile),
         creatable: offers.filter(({ available }) => available > 0).map(({ profile }) => profile),
         room: new Map(offers.map(({ profile, available }) => [profile.typeId, available])),
-        mdevs: made,
+        carried: made.map(({ uuid, leaving }) => ({
+          uuid,
+          name: `mdev ${uuid}`,
+          ...(leaving && { leaving: LEAVING }),
+        })),
       });
     } catch (error) {
       unreadable.push({ address, reason: textOf(error) });

@@ -1,6 +1,6 @@
 import type { HostContext } from "../../context";
 import { isNotFound, textOf } from "../../system/system";
-import type { TypeReading } from "../device";
+import type { Device, TypeReading } from "../framework";
 import { pciDevices } from "../pci";
 import { carriedPath, MDEVS, mdevPath, typeIdOf } from "./paths";
 
@@ -55,18 +55,11 @@ async function isCarried(host: HostContext, uuid: string, device: string): Promi
   }
 }
 
-/** Which mdev is looked for, and what it is held to be. */
-export interface Sought {
-  readonly uuid: string;
-  readonly vf: string;
-  readonly typeId: number;
-}
-
 /**
  * What there is of one mdev now: its type, 0 when it is not made, `gone` when its device is not there. One that is leaving still has the
  * type that it was made with. The bus is asked first: what goes meanwhile is then seen as leaving or as gone, and never missed.
  */
-export async function mdevNow(host: HostContext, { uuid, vf: device, typeId }: Sought): Promise<TypeReading> {
+export async function mdevNow(host: HostContext, { mdevUuid: uuid, vf: device, typeId }: Device): Promise<TypeReading> {
   try {
     const found = await findMdev(host, uuid);
     if (found) return { kind: "type", typeId: found.typeId };

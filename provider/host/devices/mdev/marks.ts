@@ -1,7 +1,9 @@
 import * as z from "zod/mini";
 import { mdevUuid, pciAddress } from "../../../protocol/names";
 import { RUN } from "../../../protocol/paths";
+import type { HostContext } from "../../context";
 import { markFolder } from "../../store/mark-folder";
+import type { Device, Mark } from "../framework";
 
 /** The mdev that we made in this boot, and for whom. */
 const mark = z.object({
@@ -13,7 +15,16 @@ const mark = z.object({
   /** Milliseconds since boot when it was made. */
   uptimeMs: z.number().check(z.minimum(0)),
 });
-export type MdevMark = z.infer<typeof mark>;
 
 /** Marks of mdevs, by uuid. They outlive a claim that was lost, and say which mdevs may be removed then. */
 export const mdevMarks = markFolder(`${RUN}/mdev`, mdevUuid, mark, (_uuid, { vf }) => vf);
+
+/** A uuid that a claim names is ours without a mark too: nobody else knew it when the claim was saved. */
+export async function readMark(host: HostContext, { mdevUuid, typeId, instance }: Device): Promise<Mark> {
+  return (await mdevMarks.read(host, mdevUuid)) ?? { instance, typeId, bootId: host.bootId };
+}
+
+export async function writeMark(host: HostContext, { mdevUuid, vf, typeId, instance }: Device): Promise<void> {
+  const uptimeMs = await host.clock.uptimeMs();
+  await mdevMarks.write(host, mdevUuid, { instance, typeId, bootId: host.bootId, vf, uptimeMs });
+}

@@ -1,27 +1,17 @@
 import { VgpuError } from "../../../protocol/errors";
 import type { Claim, InstanceRecord } from "../../../protocol/record";
-import { readStandings } from "../../claims/standing";
 import type { HostContext } from "../../context";
 import type { Held } from "../../system/system";
-import type { Assigned, Failure, Framework } from "../framework";
+import type { Assigned, Failure } from "../framework";
 import { hanging } from "../hanging";
-import { devicePathOf, typeFileOf } from "../pci";
+import { typeFileOf } from "../pci";
 import { noteFailure } from "../quarantine";
 import { discover, readType } from "./discovery";
 import { removeMark, writeMark } from "./marks";
 import { resetIfOurs } from "./reset";
 
-/** A vGPU is a virtual function that was given a type. */
-export const vendorVfio: Framework = {
-  shared: false,
-  discover,
-  readStandings,
-  name: (_host, { vf }) => ({ framework: "vendor-vfio", devicePath: devicePathOf(vf), mdevUuid: "" }),
-  assign,
-};
-
 /** Gives the claimed virtual function its type, under its lock. Throws when the claim must stay. */
-async function assign(
+export async function assign(
   host: HostContext,
   record: InstanceRecord & { readonly claim: Claim },
   lock: Held,

@@ -1,21 +1,22 @@
 import type { HostContext } from "../../context";
 import type { Held } from "../../system/system";
-import { type Cleared, isSameMark } from "../device";
-import { inUse, scanTargetOf } from "../handles";
-import { typeFileOf } from "../pci";
+import { type Cleared, type Expected, isSameMark } from "../framework";
+import { inUse, type ScanTarget } from "../handles";
+import { devicePathOf, typeFileOf } from "../pci";
 import { readType } from "./discovery";
-import { type Mark, readMark } from "./marks";
+import { readMark } from "./marks";
+
+export const scanTargetOf = (vf: string): ScanTarget => ({
+  name: vf,
+  folders: [devicePathOf(vf)],
+  written: [typeFileOf(vf)],
+});
 
 /**
  * One try to write 0, under the virtual function's lock: handles, type and mark are looked at right before the write, since
  * sysfs has no compare-and-swap; what counts afterwards is what is read back, never the errno.
  */
-export async function clearOnce(
-  host: HostContext,
-  vf: string,
-  expected: { typeId: number; mark: Mark | undefined },
-  lock: Held,
-): Promise<Cleared> {
+export async function clearOnce(host: HostContext, vf: string, expected: Expected, lock: Held): Promise<Cleared> {
   const use = await inUse(host, scanTargetOf(vf));
   if (use !== undefined) return { kind: "in use", reason: use };
   const now = await readType(host, vf);

@@ -1,39 +1,22 @@
 import { VgpuError } from "../../../protocol/errors";
 import type { HostContext } from "../../context";
-import { type Attribute, isNotFound, textOf } from "../../system/system";
-import type { TypeReading } from "../device";
-import type { Mdev } from "../mdev/find";
-import { addressesIn, listBus, modelFilesOf, modelFrom, PCI, pciDevices, physicalFunctionOf, typeFileOf } from "../pci";
-import { type Profile, parseProfiles, parseTypeId } from "../profiles";
+import { isNotFound, textOf } from "../../system/system";
+import type { Card, VirtualFunction } from "../card";
+import type { TypeReading } from "../framework";
+import {
+  addressesIn,
+  listBus,
+  modelFilesOf,
+  modelFrom,
+  PCI,
+  pciDevices,
+  physicalFunctionOf,
+  textFrom,
+  typeFileOf,
+} from "../pci";
+import { parseProfiles, parseTypeId } from "../profiles";
 
 const catalogueFileOf = (vf: string) => `${PCI}/${vf}/nvidia/creatable_vgpu_types`;
-
-/** A virtual function whose facts could be read. */
-export interface VirtualFunction {
-  readonly address: string;
-  /** Type id that it has now; 0 = none. */
-  readonly typeId: number;
-  /** What it offers now; this shrinks with use. */
-  readonly creatable: readonly Profile[];
-  /** All that it could ever offer, where the driver tells; else only what is creatable is known. */
-  readonly supported?: readonly Profile[];
-  /** Where it carries mdevs: how many more of each type, and those that are there. */
-  readonly room?: ReadonlyMap<number, number>;
-  readonly mdevs?: readonly Mdev[];
-}
-
-/** What a function is known to offer, now or when it is free. */
-export const offersOf = ({ supported, creatable }: VirtualFunction) => supported ?? creatable;
-
-export interface Card {
-  /** Address of the physical function; empty when its functions name none, and then nothing is placed on them. */
-  readonly parent: string;
-  /** PCI ids of vendor, device and subsystem; empty when they cannot be read. */
-  readonly model: string;
-  readonly functions: readonly VirtualFunction[];
-  /** Virtual functions that are there and could not be read: never free. */
-  readonly unreadable: readonly { readonly address: string; readonly reason: string }[];
-}
 
 /**
  * Every card with vGPU virtual functions, sorted by address. Functions that cannot be read are a warning; when none can, it is an
@@ -85,12 +68,6 @@ async function readCard(host: HostContext, parent: string, addresses: readonly s
     }
   }
   return { parent, model: modelFrom(read, parent), functions, unreadable };
-}
-
-export function textFrom(read: ReadonlyMap<string, Attribute>, path: string): string {
-  const value = read.get(path) ?? { unreadable: "not read" };
-  if ("text" in value) return value.text;
-  throw new Error(`${path} is unreadable (${value.unreadable})`);
 }
 
 /** What one virtual function reads now. */

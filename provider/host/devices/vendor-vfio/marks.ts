@@ -6,7 +6,6 @@ import { markFolder } from "../../store/mark-folder";
 
 /** The value that we wrote to a virtual function in this boot, and for whom. */
 const mark = z.object({ instance: z.string(), typeId: z.int().check(z.minimum(1)), bootId: z.string() });
-export type Mark = z.infer<typeof mark>;
 
 const marks = markFolder(`${RUN}/vf`, pciAddress, mark);
 

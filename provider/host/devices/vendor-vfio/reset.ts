@@ -1,12 +1,12 @@
-import { isCurrent } from "../../claims/release";
-import { heldBackFor } from "../../claims/standing";
 import type { HostContext } from "../../context";
+import { isCurrent } from "../../store/claims";
 import { vfLock } from "../../store/locks";
 import { strictRecords } from "../../store/records";
 import type { Held } from "../../system/system";
 import { clearOnce } from "./clear";
 import { readType } from "./discovery";
 import { readMark, removeMark } from "./marks";
+import { heldBackFor } from "./standing";
 
 export type Reset =
   /** It reads 0, and no other instance may still need it. */

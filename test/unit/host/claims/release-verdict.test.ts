@@ -2,7 +2,15 @@ import { test } from "vitest";
 import { type Holding, type ReleaseFacts, releaseVerdict } from "../../../../provider/host/claims/release";
 import { expectDecision } from "../../../support/expect-scenario";
 
-const holding: Holding = { instance: "a", vmm: null, vf: "0000:01:00.4", typeId: 7, current: true };
+const holding: Holding = {
+  framework: "vendor-vfio",
+  vf: "0000:01:00.4",
+  typeId: 7,
+  mdevUuid: "",
+  instance: "a",
+  vmm: null,
+  current: true,
+};
 const facts: ReleaseFacts = {
   own: { answer: "dead", reason: "no witness of life" },
   handles: { holders: [], writers: [], unreadable: [] },

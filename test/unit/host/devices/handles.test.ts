@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { scanHandles } from "../../../../provider/host/devices/handles";
+import { scanTargets } from "../../../../provider/host/devices/handles";
+import { scanTargetOf } from "../../../../provider/host/devices/vendor-vfio/clear";
 import { vfioFacts } from "../../../sim/kernel";
 import { hostOf } from "../../../sim/run";
 import { Sim } from "../../../sim/sim-system";
@@ -14,7 +15,7 @@ test("a handle that only a thread of a zombie leader has is found among the hand
   if (leader) leader.state = "Z";
   process.tasks.push({ tid: 5_000, state: "S" });
 
-  const scan = scanHandles(hostOf(sim, sim.actor("look"), "look"), [VF]);
+  const scan = scanTargets(hostOf(sim, sim.actor("look"), "look"), [scanTargetOf(VF)]);
   let found: Awaited<typeof scan> | undefined;
   void scan.then((handles) => {
     found = handles;

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
-import { candidates, reclaimable, type Standing } from "../../../../provider/host/devices/placement";
-import type { Card, VirtualFunction } from "../../../../provider/host/devices/vendor-vfio/discovery";
+import type { Card, VirtualFunction } from "../../../../provider/host/devices/card";
+import { candidates, reclaimable } from "../../../../provider/host/devices/placement";
+import type { Standing } from "../../../../provider/host/devices/standing";
 import { expectDecision } from "../../../support/expect-scenario";
 
 const P = "NVIDIA L40S-8Q";

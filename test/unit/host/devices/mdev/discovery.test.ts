@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { frameworkOf } from "../../../../../provider/host/devices/detect";
+import { frameworkOfHost } from "../../../../../provider/host/devices";
 import { folder, type Node } from "../../../../device-model/node";
 import { create, hostOf, recordOf, run, TYPE } from "../../../../sim/run";
 import { seenOf } from "../../../../sim/scenario";
@@ -105,7 +105,7 @@ test("I-10 a carrier whose reads hang is unreadable, and another card is used", 
 test("A-01 on a card without virtual functions the card itself carries the mdevs", async () => {
   const sim = mdevHost({ vfs: 0, gpus: 1 });
   const host = hostOf(sim, sim.actor("look"), "inspect");
-  const looked = frameworkOf(host).then((framework) => framework.discover(host));
+  const looked = frameworkOfHost(host).then((framework) => framework.discover(host));
   let cards: Awaited<typeof looked> | undefined;
   void looked.then((found) => {
     cards = found;

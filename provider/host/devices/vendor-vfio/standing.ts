@@ -1,27 +1,11 @@
-import type { Claim } from "../../protocol/record";
-import type { HostContext } from "../context";
-import type { Standing } from "../devices/placement";
-import { framebufferMiB } from "../devices/profiles";
-import { type FailureHistory, isQuarantined, readFailures } from "../devices/quarantine";
-import { type Card, offersOf } from "../devices/vendor-vfio/discovery";
-import { readMark } from "../devices/vendor-vfio/marks";
-import type { Readable } from "../store/records";
-import { textOf } from "../system/system";
-import { claimantLiveness, runsAsRecorded } from "../vmm/liveness";
-import { isCurrent } from "./release";
-
-/** What is known of the host's virtual functions beside what they read. */
-export interface Standings {
-  readonly standing: ReadonlyMap<string, Standing>;
-  readonly load: ReadonlyMap<string, number | undefined>;
-  readonly health: ReadonlyMap<string, FailureHistory>;
-}
-
-/** What is counted: every card, and every record that can be read. */
-export interface Inventory {
-  readonly cards: readonly Card[];
-  readonly records: readonly Readable[];
-}
+import type { HostContext } from "../../context";
+import { currentClaims, isCurrent } from "../../store/claims";
+import type { Readable } from "../../store/records";
+import { textOf } from "../../system/system";
+import { claimantLiveness, runsAsRecorded } from "../../vmm/liveness";
+import { isQuarantined, readFailures } from "../quarantine";
+import { type Inventory, loadOf, type Standing, type Standings } from "../standing";
+import { readMark } from "./marks";
 
 /** What claims, marks and failures say of every virtual function. */
 export async function readStandings(
@@ -43,31 +27,6 @@ export async function readStandings(
     standing.set(address, { claimedBy, ...mark, failures, quarantined });
   }
   return { standing, load, health };
-}
-
-export interface CurrentClaim {
-  readonly id: string;
-  readonly claim: Claim;
-}
-
-/** The claims of this boot on this machine. */
-export function currentClaims(host: HostContext, records: readonly Readable[]): CurrentClaim[] {
-  return records.flatMap(({ id, record: { claim, machineId } }) =>
-    claim && isCurrent(host, claim, machineId) ? [{ id, claim }] : [],
-  );
-}
-
-/** Framebuffer in MiB that claims hold on each card; undefined = not fully known. */
-export function loadOf(claims: readonly CurrentClaim[], cards: readonly Card[]): Map<string, number | undefined> {
-  const offered = new Set(cards.flatMap((card) => card.functions.flatMap(offersOf).map(({ name }) => name)));
-  const load = new Map<string, number | undefined>();
-  for (const { claim } of claims) {
-    // A profile that no card knows any more tells nothing, whatever its name says.
-    const size = offered.has(claim.profile) ? framebufferMiB(claim.profile) : 0;
-    const before = load.has(claim.parent) ? load.get(claim.parent) : 0;
-    load.set(claim.parent, size === 0 || before === undefined ? undefined : before + size);
-  }
-  return load;
 }
 
 type MarkFacts = Pick<Standing, "markedFor" | "heldBack">;

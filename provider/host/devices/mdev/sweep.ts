@@ -1,0 +1,20 @@
+import type { Finding } from "../../../protocol/report";
+import type { HostContext } from "../../context";
+import { isRecent } from "../../vmm/liveness";
+import type { Device } from "../framework";
+import { findMdev } from "./find";
+import { mdevMarks } from "./marks";
+
+/** One that somebody made anew on another device is not ours; one that is young may have a claim that has not come to the disk. */
+export async function whyNotSwept(
+  host: HostContext,
+  { mdevUuid, vf, instance }: Device,
+): Promise<Omit<Finding, "about"> | undefined> {
+  const there = await findMdev(host, mdevUuid);
+  if (there && there.device !== vf)
+    return { kind: "foreign", text: `it is on ${there.device}, where we did not make it` };
+  const mark = await mdevMarks.read(host, mdevUuid);
+  if (mark && (await isRecent(host, mark)))
+    return { kind: "waiting", text: `unclaimed, but it was made for ${instance} just now` };
+  return undefined;
+}

@@ -1,0 +1,20 @@
+import type { Claim } from "../../protocol/record";
+import type { HostContext } from "../context";
+import type { Readable } from "./records";
+
+/** Whether a claim was made in this boot on this machine: every other one holds nothing any more. */
+export function isCurrent(host: HostContext, claim: Claim, machineId: string): boolean {
+  return claim.bootId === host.bootId && machineId === host.machineId;
+}
+
+export interface CurrentClaim {
+  readonly id: string;
+  readonly claim: Claim;
+}
+
+/** The claims of this boot on this machine. */
+export function currentClaims(host: HostContext, records: readonly Readable[]): CurrentClaim[] {
+  return records.flatMap(({ id, record: { claim, machineId } }) =>
+    claim && isCurrent(host, claim, machineId) ? [{ id, claim }] : [],
+  );
+}

@@ -21,7 +21,7 @@ export const MUTATIONS = [
   one(
     "skip the guard",
     "claims/release.ts",
-    "framework.reusesDevices ? await askOthers(host, holding.vf, instance) : undefined",
+    "framework.reusesDevices ? await askOthers(host, release.vf, release.instance) : undefined",
     "undefined as { dropped: string | undefined } | undefined",
   ),
   one("ignore unreadable records", "store/records.ts", "if (broken.length > 0) {", "if (broken.length > 1e9) {"),
@@ -31,7 +31,7 @@ export const MUTATIONS = [
     "broken.length === 0 && found !== undefined",
     "found !== undefined",
   ),
-  one("release before exit", "claims/release.ts", 'if (own.answer !== "dead") {', 'if (own.answer === "never") {'),
+  one("release before exit", "claims/verdict.ts", 'if (own.answer !== "dead")', 'if (own.answer === "never")'),
   {
     name: "save after write",
     edits: [
@@ -81,7 +81,7 @@ export const MUTATIONS = [
   ),
   one(
     "the first other claimant decides",
-    "claims/release.ts",
+    "claims/verdict.ts",
     "if (live) return",
     "if (live && live === claimants[0]) return",
   ),
@@ -182,13 +182,13 @@ export const MUTATIONS = [
   ),
   one(
     "no type match in release",
-    "claims/release.ts",
+    "claims/verdict.ts",
     "if (now.typeId !== typeId) return",
     "if (now.typeId === -1) return",
   ),
   one(
     "no mark match in release",
-    "claims/release.ts",
+    "claims/verdict.ts",
     "if (mark?.instance !== instance || mark.typeId !== typeId)",
     "if (mark?.typeId === -1)",
   ),
@@ -213,14 +213,44 @@ export const MUTATIONS = [
   one(
     "claim dropped before its mark",
     "claims/release.ts",
-    "        await frameworkOf(holding).removeMark(host, holding, instance);\n        return forget();",
-    "        const forgotten = await forget();\n        await frameworkOf(holding).removeMark(host, holding, instance);\n        return forgotten;",
+    "        await frameworkOf(release).removeMark(host, release, release.instance);\n        return forget();",
+    "        const forgotten = await forget();\n        await frameworkOf(release).removeMark(host, release, release.instance);\n        return forgotten;",
   ),
   one("mark removed whoever it names", "store/mark-folder.ts", "?.instance === instance)", "?.instance !== undefined)"),
   one("mark of a dead write kept", VENDOR, "  await removeMark(host, vf, record.id);\n", ""),
   one(
+    "a create clears what somebody else typed",
+    "claims/verdict.ts",
+    "if (now.typeId !== 0 && mark?.typeId !== now.typeId)",
+    "if (now.typeId === -1)",
+  ),
+  one(
+    "a create clears what another instance may need",
+    "claims/verdict.ts",
+    "if (blocked !== undefined) return",
+    'if (blocked === "") return',
+  ),
+  one(
+    "making room clears what another instance claims",
+    "claims/verdict.ts",
+    "if (claimedBy !== undefined) return inUse",
+    'if (claimedBy === "") return inUse',
+  ),
+  one(
+    "a person clears what is claimed",
+    "claims/verdict.ts",
+    "if (claimedBy !== undefined) {",
+    'if (claimedBy === "") {',
+  ),
+  one(
+    "a person clears what was typed by us",
+    "claims/verdict.ts",
+    'if (mark?.typeId !== now.typeId) return { act: "clear" };',
+    'if (mark?.typeId !== -1) return { act: "clear" };',
+  ),
+  one(
     "others' marks do not hold back",
-    "devices/vendor-vfio/standing.ts",
+    "devices/blocked.ts",
     'return liveness.answer === "dead" ? undefined :',
     "return liveness ? undefined :",
   ),
@@ -351,9 +381,9 @@ export const MUTATIONS = [
   ),
   one(
     "stuck writers are not looked at",
-    "claims/release.ts",
-    "if (handles.writers.length > 0) {",
-    "if (handles.writers.length > 1e9) {",
+    "claims/verdict.ts",
+    "if (handles.writers.length > 0)",
+    "if (handles.writers.length > 1e9)",
   ),
   one(
     "a start that is not answered is rolled back",
@@ -396,19 +426,19 @@ export const MUTATIONS = [
   one(
     "a later try begins with the write",
     "claims/release.ts",
-    "    for (;;) {\n      const attempt = await releaseOnce(host, holding, lock);",
+    "    for (;;) {\n      const attempt = await releaseOnce(host, release, lock);",
     `    let attempt: Attempt | undefined;
     for (;;) {
       if (attempt) {
-        await host.driver.write(\`/sys/bus/pci/devices/\${holding.vf}/nvidia/current_vgpu_type\`, "0", lock, 8_000);
-        const now = await frameworkOf(holding).readType(host, holding);
-        if (now.kind === "type" && now.typeId === 0) attempt = { done: true };
-      } else attempt = await releaseOnce(host, holding, lock);`,
+        await host.driver.write(\`/sys/bus/pci/devices/\${release.vf}/nvidia/current_vgpu_type\`, "0", lock, 8_000);
+        const now = await frameworkOf(release).readType(host, release);
+        if (now.kind === "type" && now.typeId === 0) attempt = { end: "released", cleared: 0 };
+      } else attempt = await releaseOnce(host, release, lock);`,
   ),
   one(
     "delete forgets what is only marked",
     "verbs/delete.ts",
-    "    await releaseMarked(host, id);\n    await removeFiles(host, id);\n  } catch (cause) {\n    throw await cleanupPending",
+    "    await releaseAllMarked(host, id);\n    await removeFiles(host, id);\n  } catch (cause) {\n    throw await cleanupPending",
     "    await removeFiles(host, id);\n  } catch (cause) {\n    throw await cleanupPending",
   ),
   one(
@@ -595,7 +625,7 @@ export const MUTATIONS = [
   ),
   one(
     "a record alone says where a VM lives",
-    "devices/vendor-vfio/standing.ts",
+    "devices/blocked.ts",
     "if (elsewhere && (await runsAsRecorded(host, vmm))) return undefined;",
     "if (elsewhere) return undefined;",
   ),

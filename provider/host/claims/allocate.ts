@@ -2,18 +2,17 @@
 import { VgpuError } from "../../protocol/errors";
 import type { Claim, InstanceRecord } from "../../protocol/record";
 import type { HostContext } from "../context";
-import { frameworkOfHost } from "../devices";
+import { claimedDevice, frameworkOfHost } from "../devices";
 import type { Card } from "../devices/card";
-import type { Failure, Framework } from "../devices/framework";
-import { hanging } from "../devices/hanging";
+import type { Assigned, Failure, Framework } from "../devices/framework";
 import { type Candidate, candidates, reclaimable } from "../devices/placement";
-import { resetIfOurs, resetUnclaimed } from "../devices/vendor-vfio/reset";
 import { HOST_LOCK, take, under, vfLock } from "../store/locks";
 import { saveRecord, strictRecords } from "../store/records";
 import { requireSettled } from "../store/witness";
 import type { Held } from "../system/system";
 import { nothingFree } from "./no-capacity";
 import { addClaim, type OwnClaims } from "./own-claims";
+import { releaseOnce } from "./release";
 
 /** Virtual functions of one card that are tried before the next card is. */
 const TRIES_PER_CARD = 3;
@@ -42,7 +41,8 @@ export async function allocate(host: HostContext, record: InstanceRecord, made: 
         current = await reclaim(host, chosen, chosen.reclaim, made);
         continue;
       }
-      const end = await framework.assign(host, chosen.record, chosen.lock);
+      const dirty = framework.reusesDevices ? await makeClean(host, chosen) : undefined;
+      const end = dirty ?? (await framework.assign(host, chosen.record, chosen.lock));
       if (end.done) return chosen.record;
       failures.push({ ...chosen.candidate, ...end });
       current = await giveUp(host, chosen.record, made);
@@ -140,17 +140,38 @@ async function claimFirst(
 /** Types of ours that nobody claims may use up what the profile needs: they are cleared, once, with the claim on the disk. */
 async function reclaim(
   host: HostContext,
-  { candidate, record, lock }: Chosen,
+  { record, lock }: Chosen,
   { others, shortage }: Reclaim,
   made: OwnClaims,
 ): Promise<InstanceRecord> {
-  const first = await resetIfOurs(host, candidate.vf, record.id, lock);
-  if (first.kind === "hangs") throw hanging(`0 to ${candidate.vf}`, first.pid);
-  let cleared = first.kind === "clean" ? 1 : 0;
-  for (const vf of others) if (await resetUnclaimed(host, vf, record.id)) cleared++;
+  let isAnyClean = (await makeClean(host, { record, lock })) === undefined;
+  for (const vf of others) {
+    const otherLock = await host.locks.take(vfLock(vf), { verb: host.verb, instance: record.id }, 0);
+    if (!otherLock) continue;
+    try {
+      const attempt = await releaseOnce(
+        host,
+        { ...claimedDevice(record.id, record.claim), vf, by: "create" },
+        otherLock,
+      );
+      if (attempt.end === "released") isAnyClean = true;
+    } finally {
+      await otherLock.release();
+    }
+  }
   const freed = await giveUp(host, record, made);
-  if (cleared === 0) throw shortage;
+  if (!isAnyClean) throw shortage;
   return freed;
+}
+
+/** Clears a device that is claimed, of what we set and nobody needs any more; why it is not clean, or undefined. */
+async function makeClean(
+  host: HostContext,
+  { record, lock }: Pick<Chosen, "record" | "lock">,
+): Promise<Extract<Assigned, { done: false }> | undefined> {
+  const attempt = await releaseOnce(host, { ...claimedDevice(record.id, record.claim), by: "create" }, lock);
+  if (attempt.end === "released") return undefined;
+  return { done: false, kind: attempt.inUse ? "in use" : "refused", reason: attempt.text };
 }
 
 async function giveUp(host: HostContext, record: InstanceRecord, made: OwnClaims): Promise<InstanceRecord> {

@@ -1,99 +1,48 @@
-// Whoever changes the order of steps here runs `npm run model`; what each order is for is in test/model.
+// Whoever changes the order of steps here runs `npm run model`; what each order is for is in test/spin.
 import { VgpuError } from "../../protocol/errors";
 import type { InstanceRecord, Vmm } from "../../protocol/record";
 import type { HostContext } from "../context";
 import { claimedDevice, frameworkOf, nameOf } from "../devices";
-import type { Cleared, Device, Mark, TypeReading } from "../devices/framework";
-import type { Handles } from "../devices/handles";
+import { whyBlocked } from "../devices/blocked";
+import type { Cleared, Device } from "../devices/framework";
+import { NO_HANDLES } from "../devices/handles";
 import { isCurrent } from "../store/claims";
 import { take, under, vfLock } from "../store/locks";
 import { saveRecord, strictRecords } from "../store/records";
 import type { Held } from "../system/system";
 import { claimantLiveness, type Liveness, ownLiveness } from "../vmm/liveness";
-
-/** What an instance holds, by its claim or by a mark that outlived the claim. */
-export interface Holding extends Device {
-  readonly vmm: Vmm | null;
-  /** Made in this boot on this machine. */
-  readonly current: boolean;
-  /** The instance's record claims another device, so its VM has nothing to do with this one. */
-  readonly elsewhere?: boolean;
-}
-
-export interface ReleaseFacts {
-  readonly own: Liveness;
-  readonly handles: Handles;
-  readonly now: TypeReading;
-  readonly mark: Mark | undefined;
-}
-
-export type ReleaseVerdict =
-  /** It holds nothing any more: forget it, touch nothing. `warning` tells of whom the device is now. */
-  | { readonly act: "drop"; readonly warning?: string }
-  | { readonly act: "keep"; readonly error: VgpuError }
-  /** It is ours to clear, as far as this instance is concerned; the other records must be asked. */
-  | { readonly act: "ask" };
-
-/** Steps 1 to 4 of a release, from what was seen. */
-export function releaseVerdict(holding: Holding, { own, handles, now, mark }: ReleaseFacts): ReleaseVerdict {
-  const { instance, typeId, current } = holding;
-  const vf = nameOf(holding);
-  if (own.answer !== "dead") {
-    return keep(
-      "vmm_exit_timeout",
-      `The VMM of ${instance} is not shown to be dead (${own.reason}), so ${vf} is kept.`,
-    );
-  }
-  if (handles.writers.length > 0) {
-    return keep("device_busy", `A write to ${vf} still hangs in the driver: ${handles.writers.join(", ")}.`);
-  }
-  if (now.kind === "unreadable") return keep("discovery_failed", `The type of ${vf} cannot be read: ${now.reason}.`);
-  if (now.kind === "gone" || now.typeId === 0) {
-    const unseen = handles.unreadable[0];
-    // A process that could not be looked at may be the writer whose write is still to come.
-    if (now.kind === "type" && current && unseen)
-      return keep("device_busy", `${vf} reads 0, but it cannot be told whether a write hangs: ${unseen}.`);
-    return { act: "drop" };
-  }
-  const isOthers = mark?.typeId === now.typeId && mark.instance !== instance;
-  const whose = `${vf} ${isOthers ? `was typed for ${mark.instance}` : "is foreign"}: it has type ${now.typeId}`;
-  if (!current)
-    return { act: "drop", warning: `${whose}; the claim of ${instance} was of an earlier boot or another machine.` };
-  if (now.typeId !== typeId) return { act: "drop", warning: `${whose}, not type ${typeId} as ${instance} wrote.` };
-  if (mark?.instance !== instance || mark.typeId !== typeId)
-    return { act: "drop", warning: `${whose}, which was not set for ${instance}.` };
-  return { act: "ask" };
-}
-
-function keep(code: ConstructorParameters<typeof VgpuError>[0], message: string): ReleaseVerdict {
-  return { act: "keep", error: new VgpuError(code, message) };
-}
+import { type Claimant, type Kept, othersVerdict, type Release, type ReleaseFacts, releaseVerdict } from "./verdict";
 
 /** Releases the claim of an instance whose lock this verb holds; answers the record without it, or throws and keeps everything. */
 export async function releaseClaim(host: HostContext, record: InstanceRecord): Promise<InstanceRecord> {
-  const { claim } = record;
+  const { claim, vmm } = record;
   if (!claim) return record;
-  const holding: Holding = {
-    ...claimedDevice(record.id, claim),
-    vmm: record.vmm,
-    current: isCurrent(host, claim, record.machineId),
-  };
-  return releaseHolding(host, holding, () => saveRecord(host, { ...record, claim: null, vmm: null }));
+  const current = isCurrent(host, claim, record.machineId);
+  const release: Release = { ...claimedDevice(record.id, claim), by: "claim", vmm, current };
+  return releaseHeld(host, release, () => saveRecord(host, { ...record, claim: null, vmm: null }));
 }
 
-/** Releases one device. `forget` makes it durable that it is no longer held; it runs under the lock, after the mark has gone. */
-export async function releaseHolding<T>(host: HostContext, holding: Holding, forget: () => Promise<T>): Promise<T> {
-  const { instance } = holding;
-  return under(takeVf(host, holding), async (lock) => {
+/** Releases a device by the mark that its instance left on it, whose lock this verb holds. */
+export function releaseMarked(
+  host: HostContext,
+  device: Device,
+  { vmm, elsewhere }: { readonly vmm: Vmm | null; readonly elsewhere: boolean },
+): Promise<void> {
+  return releaseHeld(host, { ...device, by: "mark", vmm, elsewhere }, async () => {});
+}
+
+/** Tries until the time given for a release is over. `forget` makes it durable that the device is no longer held, under its lock. */
+async function releaseHeld<T>(host: HostContext, release: Release, forget: () => Promise<T>): Promise<T> {
+  return under(takeVf(host, release), async (lock) => {
     const until = (await host.clock.uptimeMs()) + host.settings.releaseWaitMs;
     for (;;) {
-      const attempt = await releaseOnce(host, holding, lock);
-      if (attempt.done) {
+      const attempt = await releaseOnce(host, release, lock);
+      if (attempt.end === "released") {
         // In this order: the other way round a crash in between leaves a mark that lies.
-        await frameworkOf(holding).removeMark(host, holding, instance);
+        await frameworkOf(release).removeMark(host, release, release.instance);
         return forget();
       }
-      if ((await host.clock.uptimeMs()) >= until) throw attempt.error;
+      if (!attempt.mayPass || (await host.clock.uptimeMs()) >= until) throw errorOf(attempt);
       await host.clock.sleep(host.settings.pollMs * 10);
     }
   });
@@ -118,68 +67,106 @@ export async function takeVf(host: HostContext, held: Device): Promise<Held> {
   }
 }
 
-const ELSEWHERE: Liveness = { answer: "dead", reason: "it uses another device" };
+export type Attempt =
+  /** It was cleared of this type; 0 = nothing of it was held any more, and nothing was touched. */
+  | { readonly end: "released"; readonly cleared: number }
+  /** It was not cleared, and no write is under way. `mayPass`: another try may succeed. */
+  | ({ readonly end: "kept"; readonly mayPass: boolean } & Kept);
 
-type Attempt = { readonly done: true } | { readonly done: false; readonly error: VgpuError };
+export const errorOf = ({ code, text, hint }: Kept): VgpuError =>
+  new VgpuError(code, `${text}.`, hint === undefined ? {} : { hint });
 
-/** One try, from the first step on. Throws what waiting cannot mend. */
-async function releaseOnce(host: HostContext, holding: Holding, lock: Held): Promise<Attempt> {
-  const { instance, typeId } = holding;
-  const [framework, vf] = [frameworkOf(holding), nameOf(holding)];
-  const own = holding.elsewhere ? ELSEWHERE : await ownLiveness(host, instance, holding.vmm);
-  const handles = await framework.handles(host, holding);
-  const now = await framework.readType(host, holding);
-  const mark = await framework.readMark(host, holding);
-  const verdict = releaseVerdict(holding, { own, handles, now, mark });
-  if (verdict.act === "keep") throw verdict.error;
+/**
+ * One try to bring a device to 0, from the first step on, under its lock: the only way to it, on whosever behalf. Throws when other
+ * records do not permit it, and when a write hangs: then nothing may be taken back.
+ */
+export async function releaseOnce(host: HostContext, release: Release, lock: Held): Promise<Attempt> {
+  const framework = frameworkOf(release);
+  const facts = await factsOf(host, release);
+  const verdict = releaseVerdict(release, facts);
+  if (verdict.act === "keep") return { ...verdict, end: "kept", mayPass: false };
   if (verdict.act === "drop") return dropped(host, verdict.warning);
 
-  const others = framework.reusesDevices ? await askOthers(host, holding.vf, instance) : undefined;
+  const others =
+    verdict.act === "ask" && framework.reusesDevices ? await askOthers(host, release.vf, release.instance) : undefined;
   if (others?.dropped !== undefined) return dropped(host, others.dropped);
 
-  const end = await framework.clear(host, holding, { typeId, mark }, lock);
-  switch (end.kind) {
-    case "cleared":
-      return { done: true };
-    case "changed":
-      return { done: false, error: new VgpuError("device_verify_failed", `${vf} changes while it is being released.`) };
-    case "in use":
-      return { done: false, error: new VgpuError("device_busy", `${vf} of ${instance} is in use: ${end.reason}.`) };
-    case "hangs":
-      throw new VgpuError("device_busy", `The write that clears ${vf} hangs in the driver (pid ${end.pid}).`);
-    case "refused":
-      return { done: false, error: refusal(`${vf} of ${instance}`, end) };
+  const { now, mark } = facts;
+  const typeId = now.kind === "type" ? now.typeId : release.typeId;
+  const end = await framework.clear(host, release, { typeId, mark }, lock);
+  if (end.kind !== "cleared") return notCleared(release, end);
+  // It outlived a release whose instance does not come by here any more.
+  if (release.by === "create" && mark) await framework.removeMark(host, release, mark.instance);
+  return { end: "released", cleared: typeId };
+}
+
+const NO_VM: Liveness = { answer: "dead", reason: "it has no VM" };
+const ELSEWHERE: Liveness = { answer: "dead", reason: "it uses another device" };
+
+/** In this order: the VM first, then who may still write, then what the device reads. */
+async function factsOf(host: HostContext, release: Release): Promise<ReleaseFacts> {
+  const framework = frameworkOf(release);
+  const { instance, vf } = release;
+  switch (release.by) {
+    case "claim":
+    case "mark": {
+      const isElsewhere = release.by === "mark" && release.elsewhere;
+      const own = isElsewhere ? ELSEWHERE : await ownLiveness(host, instance, release.vmm);
+      const handles = await framework.handles(host, release);
+      const now = await framework.readType(host, release);
+      return { own, handles, now, mark: await framework.readMark(host, release) };
+    }
+    case "create":
+    case "person": {
+      // No writer can be under way: it would keep the device's lock. Who has it open is looked at right before the write.
+      const now = await framework.readType(host, release);
+      const mark = await framework.readMark(host, release);
+      const isTyped = now.kind === "type" && now.typeId !== 0;
+      const claimedBy = isTyped || release.by === "person" ? await otherClaimant(host, vf, instance) : undefined;
+      const blocked =
+        release.by === "create" && mark && mark.instance !== instance
+          ? await whyBlocked(host, vf, mark.instance, await strictRecords(host))
+          : undefined;
+      return { own: NO_VM, handles: NO_HANDLES, now, mark, claimedBy, blocked };
+    }
   }
 }
 
 function dropped(host: HostContext, warning: string | undefined): Attempt {
   if (warning) host.warn(warning);
-  return { done: true };
+  return { end: "released", cleared: 0 };
 }
 
-function refusal(what: string, { end, reads }: Extract<Cleared, { kind: "refused" }>): VgpuError {
-  return end.accepted
-    ? new VgpuError("device_verify_failed", `The driver accepted the clearing of ${what}, but it reads ${reads}.`)
-    : new VgpuError("device_busy", `The driver refuses to clear ${what} (${end.said}); it reads ${reads}.`);
+function notCleared(release: Release, end: Exclude<Cleared, { kind: "cleared" }>): Attempt {
+  const kept = (code: Kept["code"], text: string) => ({ end: "kept", mayPass: true, code, text }) as const;
+  const vf = release.by === "create" ? "it" : nameOf(release);
+  const what = release.by === "claim" || release.by === "mark" ? `${vf} of ${release.instance}` : vf;
+  switch (end.kind) {
+    case "changed":
+      return kept("device_verify_failed", `${vf} changes while it is being released`);
+    case "in use":
+      return { ...kept("device_busy", `${what} is in use: ${end.reason}`), inUse: true };
+    case "hangs":
+      throw new VgpuError(
+        "device_busy",
+        `The write that clears ${nameOf(release)} hangs in the driver (pid ${end.pid}).`,
+      );
+    case "refused":
+      return end.end.accepted
+        ? kept("device_verify_failed", `The driver accepted the clearing of ${what}, but it reads ${end.reads}`)
+        : kept("device_busy", `The driver refuses to clear ${what} (${end.end.said}); it reads ${end.reads}`);
+  }
 }
 
-/** Another instance whose claim of this boot names the same virtual function. */
-export interface Claimant {
-  readonly id: string;
-  readonly liveness: Liveness;
+/** Another instance whose claim of this boot names this device. Throws when a record cannot be read. */
+async function otherClaimant(host: HostContext, vf: string, instance: string): Promise<string | undefined> {
+  const records = await strictRecords(host);
+  return records.find(
+    ({ id, record: { claim, machineId } }) => id !== instance && claim?.vf === vf && isCurrent(host, claim, machineId),
+  )?.id;
 }
 
-export type OthersVerdict = { readonly act: "drop" | "keep"; readonly claimant: Claimant } | { readonly act: "clear" };
-
-/** Step 6, from all claimants at once: a live one decides, whatever else there is; else one that may live. */
-export function othersVerdict(claimants: readonly Claimant[]): OthersVerdict {
-  const one = (answer: Liveness["answer"]) => claimants.find(({ liveness }) => liveness.answer === answer);
-  const [live, ambiguous] = [one("live"), one("ambiguous")];
-  if (live) return { act: "drop", claimant: live };
-  return ambiguous ? { act: "keep", claimant: ambiguous } : { act: "clear" };
-}
-
-/** Steps 5 and 6: what the other records say of this virtual function. Throws when it is not known. */
+/** Steps 5 and 6: what the other records say of this device. Throws when it is not known. */
 async function askOthers(host: HostContext, vf: string, instance: string): Promise<{ dropped: string | undefined }> {
   const claimants: Claimant[] = [];
   for (const { id, record } of await strictRecords(host)) {
@@ -195,7 +182,7 @@ async function askOthers(host: HostContext, vf: string, instance: string): Promi
     return { dropped: `The claim of ${instance} on ${vf} was stale: live instance ${id} claims it.` };
   throw new VgpuError(
     "liveness_ambiguous",
-    `${id} claims ${vf} too, and it cannot be told whether it lives: ${liveness.reason}.`,
+    `${id} claims ${vf} too; cannot determine whether it is running: ${liveness.reason}.`,
     { details: { claimant: id, vf } },
   );
 }

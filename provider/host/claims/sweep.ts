@@ -8,7 +8,7 @@ import { instanceLock } from "../store/locks";
 import { type Found, findRecord, findRecords } from "../store/records";
 import { textOf } from "../system/system";
 import { runsAsRecorded } from "../vmm/liveness";
-import { releaseHolding } from "./release";
+import { releaseMarked } from "./release";
 
 /** What a pass has found before it sweeps. */
 export interface Swept {
@@ -78,9 +78,8 @@ async function sweepOne(host: HostContext, device: Device, note: Note): Promise<
     const { claim, machineId, vmm } = found?.record ?? { claim: null, machineId: host.machineId, vmm: null };
     // An instance that uses another device lives there, and says nothing about this one: who has it open does.
     const elsewhere = claim !== null && isCurrent(host, claim, machineId) && (await runsAsRecorded(host, vmm));
-    await releaseHolding(host, { ...device, vmm, elsewhere, current: true }, async () =>
-      note(nameOf(device), "done", `nobody claims it any more; it was made for ${instance}`),
-    );
+    await releaseMarked(host, device, { vmm, elsewhere });
+    note(nameOf(device), "done", `unclaimed; it was made for ${instance}`);
   } finally {
     await lock.release();
   }

@@ -54,7 +54,8 @@ export interface Framework {
   nameOf(device: Pick<Device, "vf" | "mdevUuid">): string;
 
   /**
-   * Makes the vGPU that the record's claim names, under the device's lock, with the claim on the disk: mark, write, read back. Answers
+   * Makes the vGPU that the record's claim names, under the device's lock, with the claim on the disk and the device clean (where it is
+   * reused, a release on behalf of the create has just shown that under the same lock): mark, write, read back. Answers
    * `done: false` when it is positively not made and another device may be tried; throws when the claim must stay.
    */
   assign(host: HostContext, record: InstanceRecord & { readonly claim: Claim }, lock: Held): Promise<Assigned>;

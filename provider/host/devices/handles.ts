@@ -11,6 +11,8 @@ export interface Handles {
   readonly unreadable: readonly string[];
 }
 
+export const NO_HANDLES: Handles = { holders: [], writers: [], unreadable: [] };
+
 /** One device to look for in open files. */
 export interface ScanTarget {
   readonly name: string;

@@ -40,11 +40,21 @@ export function claimedDevice(instance: string, claim: Claim): Device {
   return { framework: name, vf: claim.vf, typeId: claim.typeId, mdevUuid: claim.mdevUuid, instance };
 }
 
-/** Whether a claim is on this device. One of a framework that is not known may be on any device of its PCI device. */
+/** A virtual function as a device of its own, of no instance: what a person names by its address. */
+export const functionAt = (vf: string): Device => ({
+  framework: FRAMEWORKS["vendor-vfio"].name,
+  vf,
+  typeId: 0,
+  mdevUuid: "",
+  instance: "",
+});
+
+/** Whether a claim is on this device. One that cannot be acted on may be on any device of its PCI device. */
 export function isClaimOn(claim: Claim, device: Device): boolean {
   if (claim.vf !== device.vf) return false;
   const framework = knownFramework(claim);
-  return !framework || (framework.name === device.framework && claim.mdevUuid === device.mdevUuid);
+  if (!framework || framework.malformed(claim) !== undefined) return true;
+  return framework.name === device.framework && claim.mdevUuid === device.mdevUuid;
 }
 
 /** A device as people name it. */

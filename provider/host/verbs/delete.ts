@@ -1,7 +1,7 @@
 import { toShape, VgpuError } from "../../protocol/errors";
 import { DEFAULT_SHUTDOWN_MS } from "../../protocol/inputs";
 import type { InstanceRecord } from "../../protocol/record";
-import { releaseClaim, releaseHolding } from "../claims/release";
+import { releaseClaim, releaseMarked } from "../claims/release";
 import type { HostContext } from "../context";
 import { nameOfClaim } from "../devices";
 import { removeFiles } from "../instance/remove-files";
@@ -44,7 +44,7 @@ export async function clearAway(host: HostContext, record: InstanceRecord): Prom
     await markBeforeEnd(host, record);
     await stopVmm(host, { id, vmm: record.vmm, shutdownTimeoutMs: record.spec.shutdownTimeoutMs });
     current = await releaseClaim(host, current);
-    await releaseMarked(host, id);
+    await releaseAllMarked(host, id);
     await removeFiles(host, id);
   } catch (cause) {
     throw await cleanupPending(host, current, cause);
@@ -69,7 +69,7 @@ export async function clearLeftovers(
   try {
     const { unit, devices, files } = await leftoversOf(host, id);
     await stopVmm(host, { id, vmm: null, shutdownTimeoutMs });
-    await releaseMarked(host, id);
+    await releaseAllMarked(host, id);
     await removeFiles(host, id);
     return unit || files || devices.length > 0;
   } catch (cause) {
@@ -81,9 +81,9 @@ export async function clearLeftovers(
 }
 
 /** Releases every device that was made for this instance, also where no claim tells of it any more. */
-async function releaseMarked(host: HostContext, id: string): Promise<void> {
+async function releaseAllMarked(host: HostContext, id: string): Promise<void> {
   for (const device of (await leftoversOf(host, id)).devices)
-    await releaseHolding(host, { ...device, vmm: null, current: true }, async () => {});
+    await releaseMarked(host, device, { vmm: null, elsewhere: false });
 }
 
 async function cleanupPending(host: HostContext, record: InstanceRecord, cause: unknown): Promise<VgpuError> {

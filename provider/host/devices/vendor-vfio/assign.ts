@@ -8,9 +8,8 @@ import { typeFileOf } from "../pci";
 import { noteFailure } from "../quarantine";
 import { discover, readType } from "./discovery";
 import { removeMark, writeMark } from "./marks";
-import { resetIfOurs } from "./reset";
 
-/** Gives the claimed virtual function its type, under its lock. Throws when the claim must stay. */
+/** Gives the claimed virtual function its type. */
 export async function assign(
   host: HostContext,
   record: InstanceRecord & { readonly claim: Claim },
@@ -18,10 +17,6 @@ export async function assign(
 ): Promise<Assigned> {
   const { vf, typeId, profile } = record.claim;
   const failed = (kind: Failure["kind"], reason: string): Assigned => ({ done: false, kind, reason });
-  const before = await resetIfOurs(host, vf, record.id, lock);
-  if (before.kind === "hangs") throw hanging(`0 to ${vf}`, before.pid);
-  if (before.kind !== "clean") return failed(before.kind === "in use" ? "in use" : "refused", before.reason);
-
   await writeMark(host, vf, record.id, typeId);
   const end = await host.driver.write(typeFileOf(vf), String(typeId), lock, host.settings.writeDeadlineMs);
   if (!end.ended) throw hanging(`type ${typeId} to ${vf}`, end.pid);

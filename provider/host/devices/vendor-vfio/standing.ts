@@ -1,8 +1,8 @@
 import type { HostContext } from "../../context";
-import { currentClaims, isCurrent } from "../../store/claims";
+import { currentClaims } from "../../store/claims";
 import type { Readable } from "../../store/records";
 import { textOf } from "../../system/system";
-import { claimantLiveness, runsAsRecorded } from "../../vmm/liveness";
+import { whyBlocked } from "../blocked";
 import { isQuarantined, readFailures } from "../quarantine";
 import { type Inventory, loadOf, type Standing, type Standings } from "../standing";
 import { readMark } from "./marks";
@@ -44,26 +44,9 @@ async function markOf(
     if (!mark) return NO_MARK;
     return {
       markedFor: mark.typeId === typeId ? mark.instance : undefined,
-      heldBack: mark.instance === forInstance ? undefined : await heldBackFor(host, vf, mark.instance, records),
+      heldBack: mark.instance === forInstance ? undefined : await whyBlocked(host, vf, mark.instance, records),
     };
   } catch (error) {
     return { markedFor: undefined, heldBack: textOf(error) };
   }
-}
-
-/** A mark of another instance counts until that instance is provably dead or its record claims another virtual function. */
-export async function heldBackFor(
-  host: HostContext,
-  vf: string,
-  instance: string,
-  records: readonly Readable[],
-): Promise<string | undefined> {
-  const found = records.find((one) => one.id === instance);
-  const claim = found?.record.claim ?? null;
-  const vmm = found?.kind === "record" ? found.record.vmm : null;
-  const elsewhere = claim && claim.vf !== vf && found && isCurrent(host, claim, found.record.machineId);
-  // A record that was restored by hand may claim another one while its VM starts on this one.
-  if (elsewhere && (await runsAsRecorded(host, vmm))) return undefined;
-  const liveness = await claimantLiveness(host, instance, vmm, claim);
-  return liveness.answer === "dead" ? undefined : `its mark names ${instance}: ${liveness.reason}`;
 }

@@ -113,7 +113,7 @@ test("B-05 a dirty function that somebody holds open is passed over, and alone i
   expectScenario(seenOf(alone, await create(alone, "a")), {
     writes: [],
     record: undefined,
-    says: new RegExp(`${VF1}: in use`),
+    says: new RegExp(`${VF1}: it is in use`),
     outcome: "device_busy",
   });
 });

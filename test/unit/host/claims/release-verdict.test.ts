@@ -1,13 +1,14 @@
 import { test } from "vitest";
-import { type Holding, type ReleaseFacts, releaseVerdict } from "../../../../provider/host/claims/release";
+import { type Release, type ReleaseFacts, releaseVerdict } from "../../../../provider/host/claims/verdict";
 import { expectDecision } from "../../../support/expect-scenario";
 
-const holding: Holding = {
+const holding: Extract<Release, { by: "claim" }> = {
   framework: "vendor-vfio",
   vf: "0000:01:00.4",
   typeId: 7,
   mdevUuid: "",
   instance: "a",
+  by: "claim",
   vmm: null,
   current: true,
 };
@@ -24,20 +25,20 @@ const writer = { handles: { ...facts.handles, writers: ["pid 5"] } };
 const unseen = { handles: { ...facts.handles, unreadable: ["pid 6: EIO"] } };
 const unreadable = { now: { kind: "unreadable", reason: "EIO" } } as const;
 
-test.each<[string, Partial<ReleaseFacts>, Partial<Holding>, string, RegExp | ""]>([
+test.each<[string, Partial<ReleaseFacts>, Partial<typeof holding>, string, RegExp | ""]>([
   [
     "I-11 a live VMM is asked about before anything else",
     { ...live, ...zero },
     {},
     "vmm_exit_timeout",
-    /VMM of a is not shown to be dead \(its unit has processes\), so 0000:01:00.4 is kept/,
+    /VMM of a may still be running \(its unit has processes\), so 0000:01:00.4 is kept/,
   ],
   [
     "I-11 so is one that may live",
     { own: { answer: "ambiguous", reason: "EIO" }, ...gone },
     {},
     "vmm_exit_timeout",
-    /VMM of a is not shown to be dead \(EIO\), so 0000:01:00.4 is kept/,
+    /VMM of a may still be running \(EIO\), so 0000:01:00.4 is kept/,
   ],
   [
     "I-09 a stuck writer keeps it, though it reads 0",
@@ -105,7 +106,7 @@ test.each<[string, Partial<ReleaseFacts>, Partial<Holding>, string, RegExp | ""]
   const verdict = releaseVerdict({ ...holding, ...held }, { ...facts, ...fact });
   const [said, answer] =
     verdict.act === "keep"
-      ? [verdict.error.message, verdict.error.code]
+      ? [verdict.text, verdict.code]
       : [verdict.act === "drop" ? (verdict.warning ?? "") : "", verdict.act];
   expectDecision({ says: said, outcome: answer }, { says, outcome });
 });

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { type Claimant, othersVerdict } from "../../../../provider/host/claims/release";
+import { type Claimant, othersVerdict } from "../../../../provider/host/claims/verdict";
 import { judge } from "../../../../provider/host/vmm/liveness";
 import { create, recordOf, run, spec, TYPE } from "../../../sim/run";
 import { atWrite, foreignTypes, markOf, refuseWrites, seenOf, unitOf, VF1, VF2, vfAt } from "../../../sim/scenario";

@@ -562,7 +562,7 @@ export const MUTATIONS = [
   one(
     "a power cut brings a finished making file back",
     "store/identity.ts",
-    "  await files.sync(SETTINGS).catch((error: unknown) => {\n    if (!isNotFound(error)) throw error;\n  });\n",
+    "  await syncIfThere(files, SETTINGS);\n",
     "",
     ["test/crash/uninstall.test.ts"],
   ),

@@ -1,8 +1,8 @@
 import * as z from "zod/mini";
 import { VgpuError } from "../../protocol/errors";
 import { SETTINGS, STORE_FILE, STORE_ID_FILE } from "../../protocol/paths";
-import { type Files, isNotFound } from "../system/system";
-import { readIfThere, replaceFile, unlinkIfThere } from "./files";
+import type { Files } from "../system/system";
+import { readIfThere, replaceFile, syncIfThere, unlinkIfThere } from "./files";
 
 const storeFile = z.looseObject({
   version: z.literal(1),
@@ -78,9 +78,7 @@ export async function isBeingMade(files: Files): Promise<boolean> {
 /** From here on something may be claimed in the store, so a power cut must not bring the file back. */
 export async function forgetMaking(files: Files): Promise<void> {
   await unlinkIfThere(files, MAKING_FILE);
-  await files.sync(SETTINGS).catch((error: unknown) => {
-    if (!isNotFound(error)) throw error;
-  });
+  await syncIfThere(files, SETTINGS);
 }
 
 /** An install that was killed between the halves: nobody has ever been told of that store. */

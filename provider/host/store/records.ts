@@ -3,7 +3,7 @@ import { instanceId } from "../../protocol/names";
 import { INSTANCES } from "../../protocol/paths";
 import { type ForeignRecord, foreignRecord, type InstanceRecord, RECORD_VERSION, record } from "../../protocol/record";
 import type { HostContext } from "../context";
-import { errno, type Files, isNotFound, textOf } from "../system/system";
+import { errno, type Files, ifFound, isNotFound, textOf } from "../system/system";
 import { isFull, listIfThere, PART, removeTree, replaceFile, unlinkIfThere } from "./files";
 import { FORMER, makeReserve, RESERVE, replaceUsingReserve } from "./reserve-file";
 import { isWitness, requireSettled, requireWitness, type Store, strangeFolder } from "./witness";
@@ -190,11 +190,7 @@ export async function removeRecord(host: HostContext, id: string): Promise<void>
   await requireWitness(host);
   try {
     await finishRemoval(files, id);
-    try {
-      await files.rename(folderOf(id), asideOf(id));
-    } catch (error) {
-      if (!isNotFound(error)) throw error;
-    }
+    await ifFound(() => files.rename(folderOf(id), asideOf(id)));
     await finishRemoval(files, id);
   } catch (error) {
     throw new VgpuError("store_failed", `The files of ${id} cannot be removed: ${textOf(error)}.`);
@@ -231,12 +227,7 @@ export async function tidyFolder(files: Files, id: string): Promise<void> {
   const isEmpty = names.every(saysNothing);
   for (const name of names)
     if (name.endsWith(PART) || (isEmpty && saysNothing(name))) await unlinkIfThere(files, `${folderOf(id)}/${name}`);
-  if (!isEmpty) return;
-  try {
-    await files.rmdir(folderOf(id));
-  } catch (error) {
-    if (!isNotFound(error)) throw error;
-  }
+  if (isEmpty) await ifFound(() => files.rmdir(folderOf(id)));
 }
 
 /** Whether files of a half-removed instance are left. */

@@ -5,7 +5,7 @@ import type { HostContext } from "../context";
 import { mdevMarks } from "../devices/mdev/marks";
 import { markedVfs } from "../devices/vendor-vfio/marks";
 import { completeStore } from "../instance/complete-store";
-import { listIfThere, replaceFile, unlinkIfThere } from "../store/files";
+import { listIfThere, replaceFile, syncIfThere, unlinkIfThere } from "../store/files";
 import { forgetMaking, type Identity, MAKING_FILE, readIdentity } from "../store/identity";
 import { HOST_LOCK, instanceLock, take, takeInstallLock, under } from "../store/locks";
 import { findRecords, tidyFolder, untidyNames } from "../store/records";
@@ -121,12 +121,4 @@ async function clearAway(files: Files, path: string, addClaim = TRIES): Promise<
     if (!isNotFound(error)) throw error;
   }
   return true;
-}
-
-async function syncIfThere(files: Files, path: string): Promise<void> {
-  try {
-    await files.sync(path);
-  } catch (error) {
-    if (!isNotFound(error)) throw error;
-  }
 }

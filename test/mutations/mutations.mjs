@@ -462,8 +462,8 @@ export const MUTATIONS = [
   one(
     "take-over: confirmed without the lock",
     "verbs/create-or-update.ts",
-    "  return under(take(host, instanceLock(asker.instance), asker.instance), (lock) =>\n    confirmedWith(host, asker, () => createOrUpdateLocked(host, asker, lock)),\n  );",
-    "  return confirmedWith(host, asker, () =>\n    under(take(host, instanceLock(asker.instance), asker.instance), (lock) => createOrUpdateLocked(host, asker, lock)),\n  );",
+    "  return withLock(host, instanceLock(asker.instance), asker.instance, (lock) =>\n    confirmedWith(host, asker, () => createOrUpdateLocked(host, asker, lock)),\n  );",
+    "  return confirmedWith(host, asker, () =>\n    withLock(host, instanceLock(asker.instance), asker.instance, (lock) => createOrUpdateLocked(host, asker, lock)),\n  );",
   ),
   one(
     "take-over: a start by hand counts as a state's",
@@ -485,22 +485,22 @@ export const MUTATIONS = [
   one(
     "no lock in install",
     "verbs/install.ts",
-    'under(takeInstallLock(world.locks, "install"), () =>',
-    'under(Promise.resolve({ name: "", release: async () => {} }), () =>',
+    'return withInstallLock(world.locks, "install", () => installAlone(world, program, makeStore));',
+    "return installAlone(world, program, makeStore);",
     INSTALL,
   ),
   one(
     "an uninstall takes no install lock",
     "verbs/uninstall.ts",
-    "under(takeInstallLock(host.locks, host.verb), async () => {",
-    'under(Promise.resolve({ name: "", release: async () => {} }), async () => {',
+    "return withInstallLock(host.locks, host.verb, async () => {",
+    "return (async (work: () => Promise<{ uninstalled: true }>) => work())(async () => {",
     UNINSTALL,
   ),
   one(
     "an uninstall takes no host lock",
     "verbs/uninstall.ts",
-    'under(take(host, HOST_LOCK, ""), async () => {',
-    'under(Promise.resolve({ name: "", release: async () => {} }), async () => {',
+    'return withLock(host, HOST_LOCK, "", async () => {',
+    "return (async (work: () => Promise<{ uninstalled: true }>) => work())(async () => {",
     UNINSTALL,
   ),
   one(

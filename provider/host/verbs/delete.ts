@@ -7,7 +7,7 @@ import { claimedDevice } from "../devices/frameworks";
 import { removeFiles } from "../instance/remove-files";
 import { markBeforeEnd } from "../instance/repair-running";
 import { leftoversOf } from "../instance/view";
-import { instanceLock, take, under } from "../store/locks";
+import { instanceLock, withLock } from "../store/locks";
 import { ownRecord, saveRecord } from "../store/records";
 import { textOf } from "../system/system";
 import { stopVmm } from "../vmm/stop";
@@ -22,7 +22,7 @@ export interface Deleted {
 
 /** Deletes an instance and all that is its own. */
 export async function deleteInstance(host: HostContext, id: string, incarnation: string | undefined): Promise<Deleted> {
-  return under(take(host, instanceLock(id), id), async () => {
+  return withLock(host, instanceLock(id), id, async () => {
     const record = await ownRecord(host, id);
     if (record && incarnation !== undefined && record.incarnation !== incarnation) {
       host.warn(`Instance ${id} belongs to ${record.owner} now, as ${record.incarnation}; it was not touched.`);

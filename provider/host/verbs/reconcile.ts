@@ -14,7 +14,7 @@ import type { Card } from "../devices/vendor-vfio/discovery";
 import { powerOn } from "../instance/power-state";
 import { completeRunning, forgetCleanup, isComplete } from "../instance/repair-running";
 import { rollBack } from "../instance/rollback";
-import { instanceLock } from "../store/locks";
+import { instanceLock, withFreeLock } from "../store/locks";
 import { type Found, findRecord, findRecords, saveRecord, tidyFolder, untidyNames } from "../store/records";
 import { type Held, textOf } from "../system/system";
 import { requireQemu } from "../vmm/boot";
@@ -99,25 +99,19 @@ async function withInstance(
   note: Note,
   work: (record: InstanceRecord, lock: Held) => Promise<void>,
 ): Promise<void> {
-  const lock = await host.locks.take(instanceLock(id), { verb: host.verb, instance: id }, 0);
-  if (!lock) return;
-  try {
-    const found: Found | undefined = await findRecord(host, id);
-    if (found?.kind === "foreign")
-      note(id, "waiting", `its record has version ${found.record.version}; it is left alone`);
-    if (found?.kind !== "record") return;
-    if (found.record.machineId !== host.machineId)
-      note(
-        id,
-        "waiting",
-        `its record was made on machine ${found.record.machineId}; this is machine ${host.machineId}`,
-      );
-    else await work(found.record, lock);
-  } catch (error) {
-    note(id, "pending", textOf(error));
-  } finally {
-    await lock.release();
-  }
+  await withFreeLock(host, instanceLock(id), id, async (lock) => {
+    try {
+      const found = await findRecord(host, id);
+      if (found?.kind === "foreign")
+        note(id, "waiting", `its record has version ${found.record.version}; it was not changed`);
+      if (found?.kind !== "record") return;
+      const { machineId } = found.record;
+      if (machineId === host.machineId) await work(found.record, lock);
+      else note(id, "waiting", `its record was made on machine ${machineId}; this is machine ${host.machineId}`);
+    } catch (error) {
+      note(id, "pending", textOf(error));
+    }
+  });
 }
 
 /** Releases what an instance without a VM still holds. */
@@ -174,16 +168,14 @@ async function releaseOrReport(
 /** Removes what killed verbs have left in the store. */
 async function tidyStore(host: HostContext, note: Note): Promise<void> {
   for (const id of new Set([...(await untidyNames(host.files)), ...(await incomingFor(host))])) {
-    const lock = await host.locks.take(instanceLock(id), { verb: host.verb, instance: id }, 0);
-    if (!lock) continue;
-    try {
-      await tidyFolder(host.files, id);
-      if (!(await findRecord(host, id))) await removeIncoming(host, id);
-    } catch (error) {
-      note(id, "pending", `its files cannot be tidied: ${textOf(error)}`);
-    } finally {
-      await lock.release();
-    }
+    await withFreeLock(host, instanceLock(id), id, async () => {
+      try {
+        await tidyFolder(host.files, id);
+        if (!(await findRecord(host, id))) await removeIncoming(host, id);
+      } catch (error) {
+        note(id, "pending", `its files cannot be cleaned up: ${textOf(error)}`);
+      }
+    });
   }
   await removeUnusedBases(host).catch((error: unknown) => note("images", "pending", textOf(error)));
 }

@@ -4,12 +4,12 @@ import type { HostContext } from "../context";
 import { clearOnce } from "../devices/vendor-vfio/clear";
 import { readType } from "../devices/vendor-vfio/discovery";
 import { readMark } from "../devices/vendor-vfio/marks";
-import { take, under, vfLock } from "../store/locks";
+import { vfLock, withLock } from "../store/locks";
 import { strictRecords } from "../store/records";
 
 /** Clears a virtual function that was typed by somebody else: by hand only, and under the guards of every release. */
 export async function releaseForeign(host: HostContext, vf: string): Promise<{ released: string; typeId: number }> {
-  return under(take(host, vfLock(vf), ""), async (lock) => {
+  return withLock(host, vfLock(vf), "", async (lock) => {
     for (const { id, record } of await strictRecords(host)) {
       if (record.claim?.vf === vf && isCurrent(host, record.claim, record.machineId)) {
         throw new VgpuError("owned_by_other", `${vf} is not foreign: instance ${id} claims it.`, {

@@ -6,7 +6,7 @@ import { powerOff } from "../instance/power-state";
 import { knownRecord } from "../instance/require";
 import { recordedView } from "../instance/safe-view";
 import { viewOf } from "../instance/view";
-import { instanceLock, take, under } from "../store/locks";
+import { instanceLock, withLock } from "../store/locks";
 import { textOf } from "../system/system";
 import { stopVmm } from "../vmm/stop";
 
@@ -16,7 +16,7 @@ export async function stopInstance(
   id: string,
   incarnation: string | undefined,
 ): Promise<InstanceView> {
-  return under(take(host, instanceLock(id), id), async () => {
+  return withLock(host, instanceLock(id), id, async () => {
     const record = await knownRecord(host, id, incarnation);
     if (record.retained) {
       host.warn(`Instance ${id} is the remainder of a failed create; it has no VM to stop.`);

@@ -255,8 +255,8 @@ export const MUTATIONS = [
   one(
     "no instance lock in reconcile",
     "verbs/reconcile.ts",
-    "  const lock = await host.locks.take(instanceLock(id), { verb: host.verb, instance: id }, 0);\n  if (!lock) return;",
-    "  if (await host.locks.holder(instanceLock(id))) return;\n  const lock = await host.locks.take(`not-${instanceLock(id)}`, { verb: host.verb, instance: id }, 0);\n  if (!lock) return;",
+    "  await withFreeLock(host, instanceLock(id), id, async (lock) => {",
+    "  if (await host.locks.holder(instanceLock(id))) return;\n  await withFreeLock(host, `not-${instanceLock(id)}`, id, async (lock) => {",
     INTERLEAVE,
   ),
   one(
@@ -300,20 +300,20 @@ export const MUTATIONS = [
       ),
       edit(
         "verbs/reconcile.ts",
-        "const found: Found | undefined = await findRecord(host, id);",
-        "const found: Found | undefined = old.get(id);",
+        "const found = await findRecord(host, id);",
+        "const found = old.get(id) as Found | undefined;",
       ),
     ],
   },
   one(
     "reconcile starts an incomplete record",
-    "verbs/reconcile.ts",
+    "vmm/restart-policy.ts",
     'phase === "complete" && !deleting && !retained;',
     "phase && !deleting && !retained;",
   ),
   one(
     "reconcile starts what is being deleted",
-    "verbs/reconcile.ts",
+    "vmm/restart-policy.ts",
     'phase === "complete" && !deleting && !retained;',
     'phase === "complete" && !retained;',
   ),

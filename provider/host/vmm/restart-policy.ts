@@ -22,6 +22,11 @@ export interface StartDecision {
 /** How the VM's last process ended in this boot: by itself and well, badly, by a verb that did not start it again, or not at all. */
 export type LastEnd = "powered off" | "crashed" | "stopped by a verb" | "not in this boot";
 
+/** Whether the instance is one that reconcile may start at all. */
+export function isToRun({ desired, phase, deleting, retained }: InstanceRecord): boolean {
+  return desired === "running" && phase === "complete" && !deleting && !retained;
+}
+
 /** What the restart policy says. After a host boot, what is desired runs again in any case. */
 export function policyOf({ spec }: Pick<InstanceRecord, "spec">, end: LastEnd): StartDecision {
   if (end === "stopped by a verb") return { start: true, reason: "the verb that stopped it did not start it again" };

@@ -5,9 +5,14 @@ import { join } from "node:path";
 import { brokenLinks } from "./docs-links.mjs";
 import { errorsPage } from "./errors-doc.mjs";
 import { optionsPage } from "./options-doc.mjs";
+import { settingsPage } from "./settings-doc.mjs";
 
 /** Every generated page and what makes it. */
-const PAGES = { "docs/errors.md": errorsPage, "docs/options.md": optionsPage };
+const PAGES = {
+  "docs/errors.md": errorsPage,
+  "docs/host-settings.md": settingsPage,
+  "docs/options.md": optionsPage,
+};
 
 const root = join(import.meta.dirname, "..");
 const problems = [];

@@ -1,5 +1,5 @@
 import { posix } from "node:path";
-import type { Settings } from "../../provider/host/context";
+import type { Settings } from "../../provider/host/store/settings";
 import type {
   Attribute,
   FileFacts,

@@ -2,6 +2,7 @@ import * as z from "zod/mini";
 import type { InstanceRecord } from "../../protocol/record";
 import type { HostContext } from "../context";
 import { ensureFolder, readIfThere, replaceFile, unlinkIfThere } from "../store/files";
+import { readJson } from "../store/json";
 import { exitFile, runFolder, stoppedFile } from "./paths";
 
 /** At most this many starts in this time; then the instance is left stopped until somebody looks. */
@@ -90,14 +91,8 @@ async function saveStarts(host: HostContext, id: string, all: Starts): Promise<v
 }
 
 async function readStarts(host: HostContext, id: string): Promise<Starts> {
-  const text = await readIfThere(host.files, startsFile(id));
-  const none = { uptimesMs: [], gaveUp: false };
-  if (text === undefined) return none;
-  try {
-    return starts.parse(JSON.parse(text));
-  } catch {
-    return none;
-  }
+  const read = await readJson(host.files, startsFile(id), starts);
+  return read && "value" in read ? read.value : { uptimesMs: [], gaveUp: false };
 }
 
 /** `$SERVICE_RESULT $EXIT_CODE $EXIT_STATUS`, as the unit noted them. */

@@ -11,5 +11,8 @@ export type State = (typeof STATES)[number];
 /** A size of memory in binary units: `"32GiB"`, `"32Gi"`, `"512MiB"`. From config: `config.require<Memory>("memory")`; preview checks it. */
 export type Memory = `${number}${"Mi" | "MiB" | "Gi" | "GiB" | "Ti" | "TiB"}`;
 
+/** Time that a guest gets to power down when its instance names none. */
+export const DEFAULT_SHUTDOWN_TIMEOUT_MS = 60_000;
+
 /** A duration: `"90s"`, `"5m"`. From config: `config.require<Duration>("timeout")`; preview checks it. */
 export type Duration = `${number}${"s" | "m"}`;

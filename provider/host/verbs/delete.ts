@@ -1,5 +1,6 @@
-import { toShape, VgpuError } from "../../protocol/errors";
+import { VgpuError } from "../../protocol/errors";
 import type { InstanceRecord } from "../../protocol/record";
+import { DEFAULT_SHUTDOWN_TIMEOUT_MS } from "../../protocol/values";
 import { releaseClaim, releaseHolding } from "../claims/release";
 import type { HostContext } from "../context";
 import { nameOf } from "../devices/device";
@@ -8,7 +9,7 @@ import { removeFiles } from "../instance/remove-files";
 import { markBeforeEnd } from "../instance/repair-running";
 import { leftoversOf } from "../instance/view";
 import { instanceLock, withLock } from "../store/locks";
-import { ownRecord, saveRecord } from "../store/records";
+import { ownRecord, saveCleanup, saveRecord } from "../store/records";
 import { textOf } from "../system/system";
 import { stopVmm } from "../vmm/stop";
 
@@ -61,7 +62,11 @@ async function begin(host: HostContext, record: InstanceRecord): Promise<Instanc
 }
 
 /** Ends and releases what is left of an instance whose record is gone; answers whether there was anything. */
-export async function clearLeftovers(host: HostContext, id: string, shutdownTimeoutMs = 60_000): Promise<boolean> {
+export async function clearLeftovers(
+  host: HostContext,
+  id: string,
+  shutdownTimeoutMs = DEFAULT_SHUTDOWN_TIMEOUT_MS,
+): Promise<boolean> {
   try {
     const { unit, devices, files } = await leftoversOf(host, id);
     await stopVmm(host, { id, vmm: null, shutdownTimeoutMs });
@@ -84,7 +89,7 @@ async function releaseMarked(host: HostContext, id: string): Promise<void> {
 
 async function cleanupPending(host: HostContext, record: InstanceRecord, cause: unknown): Promise<VgpuError> {
   const error = pending(record, cause);
-  await saveRecord(host, { ...record, cleanup: toShape(error) }).catch((unsaved) => host.warn(textOf(unsaved)));
+  await saveCleanup(host, record, error).catch((unsaved) => host.warn(textOf(unsaved)));
   return error;
 }
 

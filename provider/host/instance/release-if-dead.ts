@@ -1,11 +1,10 @@
-import { toShape } from "../../protocol/errors";
 import type { InstanceRecord } from "../../protocol/record";
 import type { Note } from "../../protocol/report";
 import { releaseClaim } from "../claims/release";
 import type { HostContext } from "../context";
 import { nameOf } from "../devices/device";
 import { claimedDevice } from "../devices/frameworks";
-import { saveRecord } from "../store/records";
+import { saveCleanup, saveRecord } from "../store/records";
 import { textOf } from "../system/system";
 import { isRecent, ownLiveness } from "../vmm/liveness";
 import { hasEnded, isToRun, mayStart, noteEnd, type StartDecision } from "../vmm/restart-policy";
@@ -52,7 +51,7 @@ async function releaseOrReport(
     return released;
   } catch (cause) {
     note(record.id, "pending", `${device} is not released: ${textOf(cause)}`);
-    if (!record.cleanup) await saveRecord(host, { ...record, cleanup: toShape(cause) });
+    if (!record.cleanup) await saveCleanup(host, record, cause);
     return undefined;
   }
 }

@@ -4,7 +4,7 @@ import { ownClaimsFrom } from "../claims/own-claims";
 import type { HostContext } from "../context";
 import type { Card } from "../devices/vendor-vfio/discovery";
 import { saveRecord } from "../store/records";
-import { type Held, textOf } from "../system/system";
+import { type Held, textOf, textWithCauses } from "../system/system";
 import { requireQemu } from "../vmm/boot";
 import { ownLiveness } from "../vmm/liveness";
 import { isToRun, mayStart, noteStart } from "../vmm/restart-policy";
@@ -39,6 +39,6 @@ export async function startIfDue(
     const error = await rollBack(host, id, { before: record, failure, made });
     // Only a try that had a device counts; one that found none waits for a free one.
     if (made.known.length > 0) await noteStart(host, id);
-    note(id, made.known.length > 0 ? "pending" : "waiting", `not started: ${error.message}`);
+    note(id, made.known.length > 0 ? "pending" : "waiting", `not started: ${textWithCauses(error)}`);
   }
 }

@@ -223,7 +223,14 @@ export function ifFoundSync<T>(step: () => T): T | undefined {
   }
 }
 
+/** The message of a thrown value with those of its causes. */
+export function textWithCauses(error: unknown): string {
+  const cause = typeof error === "object" && error !== null && "cause" in error ? error.cause : undefined;
+  if (cause === undefined) return textOf(error);
+  return `${textOf(error)} (cause: ${textWithCauses(cause)})`;
+}
+
 /** The message of a thrown value. */
 export function textOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+  return typeof error === "object" && error !== null && "message" in error ? String(error.message) : String(error);
 }

@@ -4,8 +4,7 @@ import type { InstanceView } from "../../protocol/view";
 import type { HostContext } from "../context";
 import { powerOff } from "../instance/power-state";
 import { knownRecord } from "../instance/require";
-import { recordedView } from "../instance/safe-view";
-import { viewOf } from "../instance/view";
+import { recordedView, viewOf } from "../instance/view";
 import { instanceLock, withLock } from "../store/locks";
 import { textOf } from "../system/system";
 import { stopVmm } from "../vmm/stop";
@@ -49,6 +48,6 @@ async function stopUnrecorded(
   failure: VgpuError,
 ): Promise<VgpuError> {
   await stopVmm(host, { id, vmm, shutdownTimeoutMs: spec.shutdownTimeoutMs });
-  const text = `Instance ${id} is stopped, but that could not be recorded, so its claim stands: ${failure.message}`;
-  return new VgpuError("store_failed", text, { cause: failure });
+  const message = `Instance ${id} is stopped, but that could not be recorded, so its claim stands.`;
+  return new VgpuError("store_failed", message, { cause: failure });
 }

@@ -21,7 +21,7 @@ const WRITES = [`${VF1} ${TYPE} ok`, `${VF1} 0 EBUSY`];
 /** What a verb has left and said; a write tried again and again counts once. */
 const distinct = (sim: Sim, outcome: Outcome) => ({ ...seenOf(sim, outcome), writes: distinctWrites(sim) });
 
-test("D-01 a create that cannot be taken back leaves a retained record with the claim, shown in lists", async () => {
+test("D-01 a create that cannot be undone leaves a retained record with the claim, shown in lists", async () => {
   const { sim, outcome } = await failedCreate();
   expectRow(distinct(sim, outcome), {
     writes: WRITES,
@@ -79,7 +79,11 @@ test("D-04 when that cannot be recorded either, the claim stays as it was, and n
   expectRow(distinct(sim, outcome), {
     writes: WRITES,
     record: { retained: false, phase: "claimed", claim: { vf: VF1 } },
-    says: [/could not be recorded.* a /, /Reconciliation .*recover/, /^(?!.*delete)/is],
+    says: [
+      /could not be recorded that a needs a cleanup; its claim stands/,
+      /Reconciliation .*recover/,
+      /^(?!.*delete)/is,
+    ],
     outcome: "vgpu_cleanup_pending",
   });
   expect(outcome.error?.details).toMatchObject({ instance: "a", claimKept: true });
@@ -92,7 +96,7 @@ test("D-06 while the VMM may live, everything is kept as it is", async () => {
   expectRow(seenOf(sim, outcome), {
     writes: [`${VF1} ${TYPE} ok`],
     record: { retained: false, phase: "claimed", claim: { vf: VF1 }, vmm: { unit: "vgpu-vm-a.service" } },
-    says: [/not clear whether the VM of a runs/, /\(cause: vmm_failed: /],
+    says: [/Cannot determine whether the VM of a is running/, /\(cause: vmm_failed: /],
     outcome: "vgpu_cleanup_pending",
   });
   expect(outcome.error?.details).toMatchObject({ claimKept: true });

@@ -67,7 +67,10 @@ test.each(["create", "start"] as const)(
       {
         writes: [`${VF1} ${TYPE} ok`, `${VF1} 0 EBUSY`],
         record: { claim: { vf: VF1 }, retained: verb === "create" },
-        says: [/^vgpu_cleanup_pending: .*Instance a keeps what it claims/, /cause: vmm_failed: .*already loaded/],
+        says: [
+          /^vgpu_cleanup_pending: Instance a keeps 0000:01:00.4: delete it to retry/,
+          /cause: vmm_failed: .*already loaded/,
+        ],
         outcome: "vgpu_cleanup_pending",
       },
     );

@@ -6,9 +6,15 @@ import { brokenLinks } from "./docs-links.mjs";
 import { errorsPage } from "./errors-doc.mjs";
 import { inputsTable, outputsSentence } from "./inputs-doc.mjs";
 import { optionsPage } from "./options-doc.mjs";
+import { settingsPage } from "./settings-doc.mjs";
 
 /** Every generated page and what makes it. */
-const PAGES = { "docs/errors.md": errorsPage, "docs/options.md": optionsPage, "README.md": readme };
+const PAGES = {
+  "docs/errors.md": errorsPage,
+  "docs/host-settings.md": settingsPage,
+  "docs/options.md": optionsPage,
+  "README.md": readme,
+};
 
 /** Parts of the README: what stands between `<!-- name -->` and `<!-- /name -->`. */
 const PARTS = { inputs: inputsTable, outputs: outputsSentence };

@@ -1,27 +1,5 @@
+import type { Settings } from "./store/settings";
 import type { FileFacts, System } from "./system/system";
-
-/** Settings of `/etc/vgpu/config.json`; each has a default. Times are in milliseconds. */
-export interface Settings {
-  /** `kvm`, or `tcg` to run without hardware virtualisation. */
-  readonly accelerator: "kvm" | "tcg";
-  /** How long a claim without any witness of life is still respected by others. */
-  readonly graceMs: number;
-  readonly lockWaitMs: number;
-  /** Deadline of one read of a card's attributes. */
-  readonly readDeadlineMs: number;
-  /** Deadline of one write; the driver's own bound is 5 s. */
-  readonly writeDeadlineMs: number;
-  /** How long a release tries before it is left pending. */
-  readonly releaseWaitMs: number;
-  /** Longest wait for QEMU's monitor while its process lives. */
-  readonly bootWaitMs: number;
-  /** Youngest VMM that SIGKILL may end: earlier it can wedge the virtual function. */
-  readonly killNotBeforeMs: number;
-  /** How often a wait looks again. */
-  readonly pollMs: number;
-  /** `spread` over the cards or `pack` onto few. */
-  readonly placement: "spread" | "pack";
-}
 
 /** What all tasks have open, as seen in one look. */
 export interface OpenFiles {

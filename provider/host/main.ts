@@ -10,6 +10,7 @@ import { safeView } from "./instance/safe-view";
 import { reconcilePass } from "./reconcile-unit";
 import { ignoreLostRequester, receive, send } from "./stdio";
 import { type Identity, readIdentity, readMachineId } from "./store/identity";
+import { withFreeLock } from "./store/locks";
 import { readSettings } from "./store/settings";
 import { storeFor } from "./store-for";
 import { realSystem } from "./system/real";
@@ -152,20 +153,11 @@ async function main(args: readonly string[]): Promise<number> {
     return { result: end.result, code: exitCode(request, end) };
   };
   if (args[0] === "--reconcile") {
+    const alone = <T>(lock: string, work: () => Promise<T>) =>
+      withFreeLock({ ...realSystem, verb: "reconcile" }, lock, "", work);
     return reconcilePass({ run: () => run({ protocol: PROTOCOL, marker: "", verb: "reconcile" }), alone });
   }
   return runCli(args, run);
-}
-
-/** Runs work while no other process of this host does the same under that lock; undefined when one does. */
-async function alone<T>(lock: string, work: () => Promise<T>): Promise<T | undefined> {
-  const held = await realSystem.locks.take(lock, { verb: "reconcile", instance: "" }, 0);
-  if (!held) return undefined;
-  try {
-    return await work();
-  } finally {
-    await held.release();
-  }
 }
 
 main(process.argv.slice(2)).then(

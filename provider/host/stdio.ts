@@ -11,6 +11,7 @@ import {
   request,
 } from "../protocol/messages";
 import { PROTOCOL } from "../protocol/names";
+import { check, parseJson } from "./store/json";
 
 /** The requester's end of a verb: one request, then pings; progress and one result go back. */
 export interface Requester {
@@ -96,21 +97,15 @@ export function receive(): Promise<Requester> {
 }
 
 function parse(line: string): Request {
-  let json: unknown;
-  try {
-    json = JSON.parse(line);
-  } catch {
-    throw new VgpuError("invalid_request", "The request is not JSON.");
-  }
+  const json = parseJson(line);
+  if (json === undefined) throw new VgpuError("invalid_request", "The request is not JSON.");
   const protocol = (json as { protocol?: unknown } | null)?.protocol;
-  if (protocol !== PROTOCOL) {
+  if (protocol !== PROTOCOL)
     throw new VgpuError(
       "protocol_mismatch",
-      `The request speaks protocol ${String(protocol)}, this program protocol ${PROTOCOL}.`,
+      `The request uses protocol ${String(protocol)}; this program uses protocol ${PROTOCOL}.`,
     );
-  }
-  const read = request.safeParse(json);
-  if (read.success) return read.data;
-  const problems = read.error.issues.map((issue) => `${issue.path.join(".") || "the request"}: ${issue.message}`);
-  throw new VgpuError("invalid_request", `The request is not valid: ${problems.join("; ")}.`);
+  const read = check(request, json, "the request");
+  if ("value" in read) return read.value;
+  throw new VgpuError("invalid_request", `The request is not valid: ${read.problem}.`);
 }

@@ -299,8 +299,8 @@ export const MUTATIONS = [
   one(
     "no instance lock in reconcile",
     "verbs/reconcile.ts",
-    "  const lock = await host.locks.take(instanceLock(id), { verb: host.verb, instance: id }, 0);\n  if (!lock) return;",
-    "  if (await host.locks.holder(instanceLock(id))) return;\n  const lock = await host.locks.take(`not-${instanceLock(id)}`, { verb: host.verb, instance: id }, 0);\n  if (!lock) return;",
+    "  await withFreeLock(host, instanceLock(id), id, async (lock) => {",
+    "  if (await host.locks.holder(instanceLock(id))) return;\n  await withFreeLock(host, `not-${instanceLock(id)}`, id, async (lock) => {",
     INTERLEAVE,
   ),
   one(
@@ -344,20 +344,20 @@ export const MUTATIONS = [
       ),
       edit(
         "verbs/reconcile.ts",
-        "const found: Found | undefined = await findRecord(host, id);",
-        "const found: Found | undefined = old.get(id);",
+        "const found = await findRecord(host, id);",
+        "const found = old.get(id) as Found | undefined;",
       ),
     ],
   },
   one(
     "reconcile starts an incomplete record",
-    "verbs/reconcile.ts",
+    "vmm/restart-policy.ts",
     'phase === "complete" && !deleting && !retained;',
     "phase && !deleting && !retained;",
   ),
   one(
     "reconcile starts what is being deleted",
-    "verbs/reconcile.ts",
+    "vmm/restart-policy.ts",
     'phase === "complete" && !deleting && !retained;',
     'phase === "complete" && !retained;',
   ),
@@ -506,8 +506,8 @@ export const MUTATIONS = [
   one(
     "take-over: confirmed without the lock",
     "verbs/create-or-update.ts",
-    "  return under(take(host, instanceLock(asker.instance), asker.instance), (lock) =>\n    confirmedWith(host, asker, () => createOrUpdateLocked(host, asker, lock)),\n  );",
-    "  return confirmedWith(host, asker, () =>\n    under(take(host, instanceLock(asker.instance), asker.instance), (lock) => createOrUpdateLocked(host, asker, lock)),\n  );",
+    "  return withLock(host, instanceLock(asker.instance), asker.instance, (lock) =>\n    confirmedWith(host, asker, () => createOrUpdateLocked(host, asker, lock)),\n  );",
+    "  return confirmedWith(host, asker, () =>\n    withLock(host, instanceLock(asker.instance), asker.instance, (lock) => createOrUpdateLocked(host, asker, lock)),\n  );",
   ),
   one(
     "take-over: a start by hand counts as a state's",
@@ -529,22 +529,22 @@ export const MUTATIONS = [
   one(
     "no lock in install",
     "verbs/install.ts",
-    'under(takeInstallLock(world.locks, "install"), () =>',
-    'under(Promise.resolve({ name: "", release: async () => {} }), () =>',
+    'return withInstallLock(world.locks, "install", () => installAlone(world, program, makeStore));',
+    "return installAlone(world, program, makeStore);",
     INSTALL,
   ),
   one(
     "an uninstall takes no install lock",
     "verbs/uninstall.ts",
-    "under(takeInstallLock(host.locks, host.verb), async () => {",
-    'under(Promise.resolve({ name: "", release: async () => {} }), async () => {',
+    "return withInstallLock(host.locks, host.verb, async () => {",
+    "return (async (work: () => Promise<{ uninstalled: true }>) => work())(async () => {",
     UNINSTALL,
   ),
   one(
     "an uninstall takes no host lock",
     "verbs/uninstall.ts",
-    'under(take(host, HOST_LOCK, ""), async () => {',
-    'under(Promise.resolve({ name: "", release: async () => {} }), async () => {',
+    'return withLock(host, HOST_LOCK, "", async () => {',
+    "return (async (work: () => Promise<{ uninstalled: true }>) => work())(async () => {",
     UNINSTALL,
   ),
   one(
@@ -606,7 +606,7 @@ export const MUTATIONS = [
   one(
     "a power cut brings a finished making file back",
     "store/identity.ts",
-    "  await files.sync(SETTINGS).catch((error: unknown) => {\n    if (!isNotFound(error)) throw error;\n  });\n",
+    "  await syncIfThere(files, SETTINGS);\n",
     "",
     ["test/crash/uninstall.test.ts"],
   ),

@@ -101,12 +101,11 @@ export class Disk {
     const entry = this.at(path);
     if (entry.kind === "link") throw new DiskError("ELOOP", path);
     return {
-      kind: entry.kind,
+      kind: "other",
       device: 1,
       inode: entry.inode,
       node: 0,
       size: entry.kind === "file" ? entry.text.length : 0,
-      modifiedMs: 0,
     };
   }
 

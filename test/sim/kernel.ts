@@ -274,7 +274,6 @@ export const vfioFacts = (group: number): FileFacts => ({
   inode: group,
   node: 0xf000 + group,
   size: 0,
-  modifiedMs: 0,
 });
 export const cdevFacts = (device: number): FileFacts => ({
   kind: "character",
@@ -282,5 +281,4 @@ export const cdevFacts = (device: number): FileFacts => ({
   inode: 10_000 + device,
   node: 0x1ff00 + device,
   size: 0,
-  modifiedMs: 0,
 });

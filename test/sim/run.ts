@@ -1,5 +1,6 @@
-import type { HostContext, Settings } from "../../provider/host/context";
+import type { HostContext } from "../../provider/host/context";
 import { safeView } from "../../provider/host/instance/safe-view";
+import type { Settings } from "../../provider/host/store/settings";
 import { storeFor } from "../../provider/host/store-for";
 import { runVerb } from "../../provider/host/verbs";
 import { isVgpuError, VgpuError } from "../../provider/protocol/errors";

@@ -1,5 +1,5 @@
 import { posix } from "node:path";
-import type { Settings } from "../../provider/host/context";
+import type { Settings } from "../../provider/host/store/settings";
 import type {
   Attribute,
   FileFacts,
@@ -274,7 +274,7 @@ export class Sim {
     if (!node) throw new DiskError("ENOENT", path);
     if (node.kind === "device")
       return node.node === "group" ? vfioFacts(node.vf.iommuGroup) : cdevFacts(node.vf.vfioDevice);
-    return { kind: node.kind, device: 6, inode: inodeOf(path), node: 0, size: 4096, modifiedMs: 0 };
+    return { kind: "other", device: 6, inode: inodeOf(path), node: 0, size: 4096 };
   }
 
   /** One child reads all: what hangs makes all of them unreadable. */

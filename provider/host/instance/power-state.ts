@@ -1,4 +1,4 @@
-import { toShape, VgpuError } from "../../protocol/errors";
+import { VgpuError } from "../../protocol/errors";
 import type { InstanceRecord } from "../../protocol/record";
 import { allocate } from "../claims/allocate";
 import type { OwnClaims } from "../claims/own-claims";
@@ -9,7 +9,7 @@ import { isProfile } from "../devices/profiles";
 import { noteBoot, noteNoBoot } from "../devices/quarantine";
 import { isCurrent } from "../store/claims";
 import { under } from "../store/locks";
-import { saveRecord } from "../store/records";
+import { saveCleanup, saveRecord } from "../store/records";
 import { type Held, textOf } from "../system/system";
 import { adoptVmm, bootVmm } from "../vmm/boot";
 import { ownLiveness } from "../vmm/liveness";
@@ -27,7 +27,7 @@ export async function powerOn(
   if (liveness.answer === "ambiguous") {
     throw new VgpuError(
       "liveness_ambiguous",
-      `It cannot be told whether the VM of ${record.id} runs: ${liveness.reason}.`,
+      `Cannot determine whether the VM of ${record.id} is running: ${liveness.reason}.`,
     );
   }
   // A verb that was killed while the VM started: only its identity is missing.
@@ -67,16 +67,9 @@ export async function powerOff(host: HostContext, record: InstanceRecord): Promi
   try {
     return await releaseClaim(host, { ...saved, cleanup: null });
   } catch (cause) {
-    const pending = new VgpuError(
-      "vgpu_cleanup_pending",
-      `${record.id} is stopped, but its vGPU is not released: ${textOf(cause)}`,
-      {
-        cause,
-        details: { instance: record.id, claimKept: true, vf: record.claim?.vf },
-      },
-    );
-    host.warn(pending.message);
-    return saveRecord(host, { ...saved, vmm: null, cleanup: toShape(pending) });
+    const what = `${record.id} is stopped, but its vGPU is not released`;
+    host.warn(`${what}: ${textOf(cause)}`);
+    return saveCleanup(host, { ...saved, vmm: null }, stillHeld(record, `${what}.`, cause));
   }
 }
 
@@ -100,15 +93,13 @@ async function releaseBeforeStart(host: HostContext, record: InstanceRecord): Pr
   try {
     return await releaseClaim(host, { ...record, cleanup: null });
   } catch (cause) {
-    throw new VgpuError(
-      "vgpu_cleanup_pending",
-      `The earlier claim of ${record.id} must be released before it starts.`,
-      {
-        cause,
-        details: { instance: record.id, claimKept: true, vf: record.claim?.vf },
-      },
-    );
+    throw stillHeld(record, `The earlier claim of ${record.id} must be released before it starts.`, cause);
   }
+}
+
+function stillHeld({ id, claim }: InstanceRecord, message: string, cause: unknown): VgpuError {
+  const details = { instance: id, claimKept: true, vf: claim?.vf };
+  return new VgpuError("vgpu_cleanup_pending", message, { cause, details });
 }
 
 /**

@@ -1,11 +1,12 @@
 import { isDeepStrictEqual } from "node:util";
-import { toShape, VgpuError } from "../../protocol/errors";
+import { fromShape, VgpuError } from "../../protocol/errors";
 import type { InstanceRecord } from "../../protocol/record";
 import { isOwnClaim, isSameClaim, type OwnClaims } from "../claims/own-claims";
 import { releaseClaim } from "../claims/release";
 import type { HostContext } from "../context";
+import { nameOfClaim } from "../devices";
 import { unlinkIfThere } from "../store/files";
-import { folderOf, ownRecord, saveRecord } from "../store/records";
+import { folderOf, ownRecord, saveCleanup, saveRecord } from "../store/records";
 import { requireWitness } from "../store/witness";
 import { textOf } from "../system/system";
 import { StartUnanswered } from "../vmm/boot";
@@ -15,17 +16,17 @@ import { noteStop } from "../vmm/restart-policy";
 import { stopVmm } from "../vmm/stop";
 import { removeFiles } from "./remove-files";
 
-/** What failed, and what there is to take back. */
+/** What failed, and what there is to undo. */
 interface Undo {
-  /** The finished instance that was there, if there was one: it becomes what it was. */
+  /** The finished instance from before, if there was one; it is restored. */
   readonly before: InstanceRecord | undefined;
   readonly failure: unknown;
   readonly made: OwnClaims;
 }
 
 /**
- * Takes back what a failed create or start did after its claim, and answers the error to give. What cannot be taken back is kept: a
- * create then leaves a delete-only record, a start leaves the stopped instance with its claim.
+ * Undoes what a failed create or start did after its claim, and returns the error to answer. What cannot be undone is kept: a create then
+ * leaves a delete-only record, a start leaves the stopped instance with its claim.
  */
 export async function rollBack(host: HostContext, id: string, { before, failure, made }: Undo): Promise<VgpuError> {
   let record: InstanceRecord | undefined;
@@ -33,7 +34,7 @@ export async function rollBack(host: HostContext, id: string, { before, failure,
     record = await ownRecord(host, id);
     if (!isOwnClaim(made, record?.claim ?? null)) {
       const now = record?.claim ? `claims ${record.claim.vf}` : "claims nothing";
-      host.warn(`The record of ${id} was changed by somebody else and now ${now}: nothing was taken back.`);
+      host.warn(`The record of ${id} was changed by somebody else and now ${now}: nothing was undone.`);
       return asVgpu(failure);
     }
     if (!record) {
@@ -53,7 +54,7 @@ export async function rollBack(host: HostContext, id: string, { before, failure,
     else await removeFiles(host, id);
     return asVgpu(failure);
   } catch (cause) {
-    // Nothing was claimed, and there is nowhere to take anything back from.
+    // Nothing was claimed, and there is no store to undo anything in.
     if (!record && made.known.length === 0 && !(await isStoreThere(host))) return asVgpu(failure);
     return keepPending(host, id, { record, before, failure, cause });
   }
@@ -66,7 +67,7 @@ async function isStoreThere(host: HostContext): Promise<boolean> {
   );
 }
 
-/** A VM that came up before its start failed is stopped by us: it did not end of its own wish, and reconcile may start it again. */
+/** A VM that came up before its start failed is stopped by this verb, not by its guest: reconcile may start it again. */
 async function noteStopIfLive(host: HostContext, { id, vmm }: InstanceRecord): Promise<void> {
   if ((await ownLiveness(host, id, vmm)).answer === "live") await noteStop(host, id).catch(() => {});
 }
@@ -97,31 +98,47 @@ async function keepPending(
   id: string,
   { record, before, failure, cause }: Failed,
 ): Promise<VgpuError> {
-  const because = `${textOf(failure)} It could not be taken back: ${textOf(cause)}`;
   const details = { instance: id, claimKept: record?.claim != null, ...(record?.claim && { vf: record.claim.vf }) };
-  const error = (more: string, hint?: string) =>
-    new VgpuError("vgpu_cleanup_pending", `${because} ${more}`, { details, cause: failure, ...(hint && { hint }) });
-  if (!record) return error(`It is not known what ${id} claims.`);
-  const pending = error(`Instance ${id} keeps what it claims: delete it to retry.`);
+  const beneath = cause === failure ? failure : withLastCause(failure, cause);
+  if (!record)
+    return new VgpuError("vgpu_cleanup_pending", `Cannot determine what ${id} claims.`, { details, cause: beneath });
+  const kept = record.claim ? nameOfClaim(record.claim) : "its files";
+  const pending = new VgpuError("vgpu_cleanup_pending", `Instance ${id} keeps ${kept}: delete it to retry.`, {
+    details,
+    cause: beneath,
+  });
   try {
     // A VMM that is not clearly dead stays reachable as what it is, not as a remainder.
     const { answer, reason } = await ownLiveness(host, id, record.vmm);
     if (answer !== "dead" || failure instanceof StartUnanswered) {
-      host.warn(`It is not clear whether the VM of ${id} runs: ${reason}.`);
-      await saveRecord(host, { ...record, cleanup: toShape(pending) });
+      host.warn(`Cannot determine whether the VM of ${id} is running: ${reason}.`);
+      await saveCleanup(host, record, pending);
     } else if (before) {
-      await saveRecord(host, { ...before, claim: record.claim, vmm: null, cleanup: toShape(pending) });
+      await saveCleanup(host, { ...before, claim: record.claim, vmm: null }, pending);
     } else {
-      await saveRecord(host, { ...record, retained: true, disk: null, cleanup: toShape(pending) });
+      await saveCleanup(host, { ...record, retained: true, disk: null }, pending);
       await removeDisk(host, record);
     }
     return pending;
   } catch (unsaved) {
-    return error(
-      `That could not be recorded either (${textOf(unsaved)}); the claim of ${id} stands as it was.`,
-      "Reconciliation on the host will recover it; run the same command again once the store can be written.",
-    );
+    const message = `It could not be recorded that ${id} needs a cleanup; its claim stands as it was.`;
+    return new VgpuError("vgpu_cleanup_pending", message, {
+      details,
+      cause: withLastCause(beneath, unsaved),
+      hint: "Reconciliation on the host will recover it; run the same command again once the store can be written.",
+    });
   }
+}
+
+/** An error whose chain of causes ends with another one: what failed first, then what failed while that was undone. */
+function withLastCause(error: unknown, last: unknown): VgpuError {
+  const { code, message, hint, retryable, details, cause } = asVgpu(error);
+  return new VgpuError(code, message, {
+    hint,
+    retryable,
+    ...(details && { details }),
+    cause: cause ? withLastCause(fromShape(cause), last) : last,
+  });
 }
 
 /** After the record no longer names it; what is left of it goes with the folder at last. */

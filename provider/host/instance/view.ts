@@ -11,28 +11,36 @@ import { type Liveness, ownLiveness } from "../vmm/liveness";
 
 /** What is true of an instance now. Unknown liveness is an error, not a state. */
 export async function viewOf(host: HostContext, record: InstanceRecord): Promise<InstanceView> {
-  const { claim } = record;
   const liveness = await ownLiveness(host, record.id, record.vmm);
+  const isHeldStopped = record.claim !== null && record.phase === "complete" && record.desired === "stopped";
   return {
-    instanceId: record.id,
+    ...recordedView(host, record),
+    typeId: await observedType(host, record),
+    cleanupPending: record.cleanup !== null || (isHeldStopped && liveness.answer === "dead"),
+    state: stateOf(record, liveness),
+  };
+}
+
+/** What the record alone says of an instance whose device or VM cannot be read. */
+export function recordedView(host: HostContext, record: InstanceRecord): InstanceView {
+  const { claim } = record;
+  return {
+    ...emptyView(host, record.id),
     ownerId: record.owner,
     incarnation: record.incarnation,
-    storeId: host.storeId,
     machineId: record.machineId,
     devicePath: claim?.devicePath ?? "",
     vfAddress: claim?.vf ?? "",
     gpuAddress: claim?.parent ?? "",
     framework: claim?.framework ?? "",
     mdevUuid: claim?.mdevUuid ?? "",
-    typeId: await observedType(host, record),
+    typeId: claim?.typeId ?? 0,
     profile: claim?.profile ?? record.spec.profile,
     uuid: record.uuid,
     hostBootId: claim?.bootId ?? "",
     assignedAt: claim?.assignedAt ?? "",
-    cleanupPending:
-      record.cleanup !== null ||
-      (claim !== null && liveness.answer === "dead" && record.phase === "complete" && record.desired === "stopped"),
-    state: stateOf(record, liveness),
+    cleanupPending: record.cleanup !== null || record.deleting || record.retained,
+    state: recordedState(record),
     spec: record.spec,
     claimedTypeId: claim?.typeId ?? 0,
     cleanup: record.cleanup,
@@ -42,7 +50,7 @@ export async function viewOf(host: HostContext, record: InstanceRecord): Promise
 function stateOf(record: InstanceRecord, { answer, reason }: Liveness): State {
   if (isUnderWay(record)) return recordedState(record);
   if (answer === "ambiguous") {
-    throw new VgpuError("liveness_ambiguous", `It cannot be told whether the VM of ${record.id} runs: ${reason}.`);
+    throw new VgpuError("liveness_ambiguous", `Cannot determine whether the VM of ${record.id} is running: ${reason}.`);
   }
   if (answer === "dead") return "stopped";
   return record.desired === "stopped" ? "stopping" : "running";
@@ -50,8 +58,7 @@ function stateOf(record: InstanceRecord, { answer, reason }: Liveness): State {
 
 const isUnderWay = ({ deleting, retained, phase }: InstanceRecord) => deleting || retained || phase !== "complete";
 
-/** The state as far as the record tells it, for an instance that cannot be looked at. */
-export function recordedState({ deleting, retained, phase, claim, desired }: InstanceRecord): State {
+function recordedState({ deleting, retained, phase, claim, desired }: InstanceRecord): State {
   if (deleting) return "deleting";
   if (retained) return "retained";
   if (phase !== "complete") return "creating";
@@ -76,28 +83,31 @@ async function observedType(host: HostContext, record: InstanceRecord): Promise<
 
 /** What is left on the host of an instance that has no record. */
 export interface Leftovers {
-  /** Devices that are marked for it. */
+  /** Devices whose mark names it. */
   readonly devices: readonly Device[];
   readonly unit: boolean;
   readonly files: boolean;
 }
 
-/** Throws when any of it cannot be told. */
+/** Throws when any of it cannot be read. */
 export async function leftoversOf(host: HostContext, id: string): Promise<Leftovers> {
   return { ...(await usesOf(host, id)), files: await isBeingRemoved(host.files, id) };
 }
 
-/** The same without what is in the store. */
+/** {@link leftoversOf} without what is in the store. */
 export async function usesOf(host: HostContext, id: string): Promise<Omit<Leftovers, "files">> {
   const devices = await markedFor(host, id);
   const liveness = await ownLiveness(host, id, null);
   if (liveness.answer === "ambiguous") {
-    throw new VgpuError("liveness_ambiguous", `It cannot be told whether ${unitName(id)} runs: ${liveness.reason}.`);
+    throw new VgpuError(
+      "liveness_ambiguous",
+      `Cannot determine whether ${unitName(id)} is running: ${liveness.reason}.`,
+    );
   }
   return { devices, unit: liveness.answer === "live" };
 }
 
-/** The view of an instance without a record; undefined when positively nothing of it is left. */
+/** The view of an instance without a record; undefined when nothing of it is left. */
 export async function lostView(host: HostContext, id: string): Promise<InstanceView | undefined> {
   const { devices, unit, files } = await leftoversOf(host, id);
   if (devices.length === 0 && !unit && !files) return undefined;
@@ -105,7 +115,7 @@ export async function lostView(host: HostContext, id: string): Promise<InstanceV
   return { ...emptyView(host, id), framework, vfAddress: vf, mdevUuid };
 }
 
-/** Something of an instance is there, and more cannot be said. */
+/** The view of an instance of which only is known that something of it exists. */
 export function emptyView(host: HostContext, id: string): InstanceView {
   return {
     instanceId: id,

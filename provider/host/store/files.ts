@@ -1,6 +1,6 @@
 import { dirname } from "node:path";
 import { isVgpuError, VgpuError } from "../../protocol/errors";
-import { errno, type Files, isNotFound, textOf } from "../system/system";
+import { errno, type Files, ifFound, isNotFound, textOf } from "../system/system";
 
 /** What a half-written file is called; such a file says nothing and blocks nothing. */
 export const PART = ".part";
@@ -47,17 +47,17 @@ export async function ensureFolder(files: Files, path: string): Promise<void> {
 }
 
 /** Reads a file; undefined when there is none. */
-export async function readIfThere(files: Files, path: string): Promise<string | undefined> {
-  return unlessGone(() => files.read(path));
+export function readIfThere(files: Files, path: string): Promise<string | undefined> {
+  return ifFound(() => files.read(path));
 }
 
 /** Names in a folder; none when there is no such folder. */
 export async function listIfThere(files: Files, path: string): Promise<string[]> {
-  return (await unlessGone(() => files.list(path))) ?? [];
+  return (await ifFound(() => files.list(path))) ?? [];
 }
 
 export async function unlinkIfThere(files: Files, path: string): Promise<void> {
-  await unlessGone(() => files.unlink(path));
+  await ifFound(() => files.unlink(path));
 }
 
 /** Removes a folder and all in it; links are removed, not followed. */
@@ -71,14 +71,10 @@ export async function removeTree(files: Files, path: string): Promise<void> {
       await removeTree(files, inner);
     }
   }
-  await unlessGone(() => files.rmdir(path));
+  await ifFound(() => files.rmdir(path));
 }
 
-async function unlessGone<T>(step: () => Promise<T>): Promise<T | undefined> {
-  try {
-    return await step();
-  } catch (error) {
-    if (isNotFound(error)) return undefined;
-    throw error;
-  }
+/** Makes a folder's entries durable; nothing to do when there is no such folder. */
+export async function syncIfThere(files: Files, path: string): Promise<void> {
+  await ifFound(() => files.sync(path));
 }

@@ -1,8 +1,9 @@
 import * as z from "zod/mini";
 import { VgpuError } from "../../protocol/errors";
 import { SETTINGS, STORE_FILE, STORE_ID_FILE } from "../../protocol/paths";
-import { type Files, isNotFound } from "../system/system";
-import { readIfThere, replaceFile, unlinkIfThere } from "./files";
+import type { Files } from "../system/system";
+import { readIfThere, replaceFile, syncIfThere, unlinkIfThere } from "./files";
+import { check, parseJson } from "./json";
 
 const storeFile = z.looseObject({
   version: z.literal(1),
@@ -48,15 +49,12 @@ export async function readIdentity(files: Files): Promise<Identity | undefined> 
       `${STORE_FILE} is there, but ${STORE_ID_FILE} is missing: the store does not belong to this system.`,
     );
   }
-  const store = storeFile.safeParse(parse(text));
-  if (!store.success) throw new VgpuError("store_mismatch", `${STORE_FILE} cannot be understood.`);
-  if (store.data.storeId !== id) {
-    throw new VgpuError(
-      "store_mismatch",
-      `${STORE_FILE} is store ${store.data.storeId}, but ${STORE_ID_FILE} names ${id}.`,
-    );
-  }
-  return { storeId: id, storeMachineId: store.data.machineId, witnessed: store.data.witness === true };
+  const store = check(storeFile, parseJson(text));
+  if ("problem" in store) throw new VgpuError("store_mismatch", `${STORE_FILE} is not valid: ${store.problem}.`);
+  const { storeId, machineId, witness } = store.value;
+  if (storeId !== id)
+    throw new VgpuError("store_mismatch", `${STORE_FILE} is store ${storeId}, but ${STORE_ID_FILE} names ${id}.`);
+  return { storeId, storeMachineId: machineId, witnessed: witness === true };
 }
 
 /** Writes the half of the store's identity that is in the store. */
@@ -78,22 +76,12 @@ export async function isBeingMade(files: Files): Promise<boolean> {
 /** From here on something may be claimed in the store, so a power cut must not bring the file back. */
 export async function forgetMaking(files: Files): Promise<void> {
   await unlinkIfThere(files, MAKING_FILE);
-  await files.sync(SETTINGS).catch((error: unknown) => {
-    if (!isNotFound(error)) throw error;
-  });
+  await syncIfThere(files, SETTINGS);
 }
 
 /** An install that was killed between the halves: nobody has ever been told of that store. */
 async function isHalfMade(files: Files, text: string): Promise<boolean> {
   const making = (await readIfThere(files, MAKING_FILE))?.trim();
-  const store = storeFile.safeParse(parse(text));
-  return store.success && store.data.storeId === making;
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
+  const store = check(storeFile, parseJson(text));
+  return "value" in store && store.value.storeId === making;
 }

@@ -8,18 +8,42 @@ export const HOST_LOCK = "host";
 const INSTALL_LOCK = "install";
 
 /** Longest wait for another install or uninstall. */
-export const INSTALL_TIMEOUT_MS = 60_000;
+const INSTALL_TIMEOUT_MS = 60_000;
+
+type Work<T> = (lock: Held) => Promise<T>;
+
+/** Runs work under a lock; throws an error that names the holder when the lock is not free in time. */
+export async function withLock<T>(
+  host: HostContext,
+  name: string,
+  instance: string,
+  work: Work<T>,
+  waitMs = host.settings.lockWaitMs,
+): Promise<T> {
+  return under(take(host, name, instance, waitMs), work);
+}
+
+/** Runs work under a lock if it is free now; undefined when it is not. */
+export async function withFreeLock<T>(
+  { locks, verb }: Pick<HostContext, "locks" | "verb">,
+  name: string,
+  instance: string,
+  work: Work<T>,
+): Promise<T | undefined> {
+  const lock = await locks.take(name, { verb, instance }, 0);
+  return lock && under(Promise.resolve(lock), work);
+}
 
 /**
- * The lock of whoever makes or removes the store. It comes before all others: who has it may wait for the host's lock, and may only try
- * an instance's.
+ * Runs work under the lock of installs and uninstalls. It comes before all other locks: its holder may wait for the host's lock, and may
+ * only try an instance's.
  */
-export async function takeInstallLock(locks: Locks, verb: string): Promise<Held> {
-  const held = await locks.take(INSTALL_LOCK, { verb, instance: "" }, INSTALL_TIMEOUT_MS);
-  if (held) return held;
+export async function withInstallLock<T>(locks: Locks, verb: string, work: Work<T>): Promise<T> {
+  const lock = await locks.take(INSTALL_LOCK, { verb, instance: "" }, INSTALL_TIMEOUT_MS);
+  if (lock) return under(Promise.resolve(lock), work);
   throw new VgpuError(
     "lock_timeout",
-    `Another install or uninstall was not done within ${INSTALL_TIMEOUT_MS / 1000} s.`,
+    `Another install or uninstall did not finish within ${INSTALL_TIMEOUT_MS / 1000} s.`,
   );
 }
 

@@ -1,8 +1,9 @@
 import type * as z from "zod/mini";
 import { VgpuError } from "../../protocol/errors";
 import type { HostContext } from "../context";
-import { isNotFound, textOf } from "../system/system";
+import { textOf } from "../system/system";
 import { ensureFolder, listIfThere, PART, replaceFile, unlinkIfThere } from "./files";
+import { readJson } from "./json";
 
 /** Marks of one kind of device, in `/run`: whom a device was made for, by name of the device. */
 export interface MarkFolder<T> {
@@ -26,19 +27,12 @@ export function markFolder<T extends { readonly instance: string; readonly bootI
     new VgpuError("inventory_ambiguous", `The mark ${folder}/${name} cannot be read: ${reason}.`);
 
   async function read(host: HostContext, name: string): Promise<T | undefined> {
-    let text: string;
-    try {
-      text = await host.files.read(`${folder}/${name}`);
-    } catch (error) {
-      if (isNotFound(error)) return undefined;
+    const mark = await readJson(host.files, `${folder}/${name}`, schema).catch((error: unknown) => {
       throw unreadable(name, textOf(error));
-    }
-    try {
-      const mark = schema.parse(JSON.parse(text));
-      return mark.bootId === host.bootId ? mark : undefined;
-    } catch {
-      throw unreadable(name, "it is not a mark");
-    }
+    });
+    if (!mark) return undefined;
+    if ("problem" in mark) throw unreadable(name, mark.problem);
+    return mark.value.bootId === host.bootId ? mark.value : undefined;
   }
 
   return {

@@ -1,10 +1,11 @@
-import { VgpuError } from "../../protocol/errors";
+import { toShape, VgpuError } from "../../protocol/errors";
 import { instanceId } from "../../protocol/names";
 import { INSTANCES } from "../../protocol/paths";
 import { type ForeignRecord, foreignRecord, type InstanceRecord, RECORD_VERSION, record } from "../../protocol/record";
 import type { HostContext } from "../context";
-import { errno, type Files, isNotFound, textOf } from "../system/system";
+import { errno, type Files, ifFound, isNotFound, textOf } from "../system/system";
 import { isFull, listIfThere, PART, removeTree, replaceFile, unlinkIfThere } from "./files";
+import { check, parseJson } from "./json";
 import { FORMER, makeReserve, RESERVE, replaceUsingReserve } from "./reserve-file";
 import { isWitness, requireSettled, requireWitness, type Store, strangeFolder } from "./witness";
 
@@ -62,23 +63,16 @@ const saysNothing = (name: string) => name.endsWith(PART) || name === RESERVE ||
 
 function parseRecord(id: string, text: string): Found {
   const broken = (reason: string): Found => ({ kind: "broken", id, reason: `${fileOf(id)}: ${reason}` });
-  let json: unknown;
-  try {
-    json = JSON.parse(text);
-  } catch {
-    return broken("not JSON");
-  }
-  const known = record.safeParse(json);
-  if (known.success) {
-    return known.data.id === id
-      ? { kind: "record", id, record: known.data }
-      : broken(`it is the record of ${known.data.id}`);
-  }
-  const other = foreignRecord.safeParse(json);
-  if (other.success && other.data.version > RECORD_VERSION && other.data.id === id) {
-    return { kind: "foreign", id, record: other.data };
-  }
-  return broken(known.error.issues.map((issue) => `${issue.path.join(".")}: ${issue.message}`).join("; "));
+  const json = parseJson(text);
+  const own = check(record, json);
+  if ("value" in own)
+    return own.value.id === id
+      ? { kind: "record", id, record: own.value }
+      : broken(`it is the record of ${own.value.id}`);
+  const other = check(foreignRecord, json);
+  if ("value" in other && other.value.version > RECORD_VERSION && other.value.id === id)
+    return { kind: "foreign", id, record: other.value };
+  return broken(own.problem);
 }
 
 /** Every record of the store, broken ones too; throws when the folder that was listed is not known to be the store's. */
@@ -153,6 +147,11 @@ export async function saveRecord(host: HostContext, next: InstanceRecord): Promi
   return next;
 }
 
+/** Makes durable why a cleanup of the instance is pending. */
+export function saveCleanup(host: HostContext, record: InstanceRecord, cause: unknown): Promise<InstanceRecord> {
+  return saveRecord(host, { ...record, cleanup: toShape(cause) });
+}
+
 /**
  * Makes an instance's own folder and none above it: a store that is not there, or that an uninstall has just taken away, is not made
  * again. The look at the witness comes after: from then on the folder keeps an uninstall from going on.
@@ -190,11 +189,7 @@ export async function removeRecord(host: HostContext, id: string): Promise<void>
   await requireWitness(host);
   try {
     await finishRemoval(files, id);
-    try {
-      await files.rename(folderOf(id), asideOf(id));
-    } catch (error) {
-      if (!isNotFound(error)) throw error;
-    }
+    await ifFound(() => files.rename(folderOf(id), asideOf(id)));
     await finishRemoval(files, id);
   } catch (error) {
     throw new VgpuError("store_failed", `The files of ${id} cannot be removed: ${textOf(error)}.`);
@@ -231,12 +226,7 @@ export async function tidyFolder(files: Files, id: string): Promise<void> {
   const isEmpty = names.every(saysNothing);
   for (const name of names)
     if (name.endsWith(PART) || (isEmpty && saysNothing(name))) await unlinkIfThere(files, `${folderOf(id)}/${name}`);
-  if (!isEmpty) return;
-  try {
-    await files.rmdir(folderOf(id));
-  } catch (error) {
-    if (!isNotFound(error)) throw error;
-  }
+  if (isEmpty) await ifFound(() => files.rmdir(folderOf(id)));
 }
 
 /** Whether files of a half-removed instance are left. */

@@ -1,5 +1,5 @@
 import { dirname } from "node:path";
-import { type Files, isNotFound } from "../system/system";
+import { type Files, ifFound } from "../system/system";
 import { unlinkIfThere, unwritten } from "./files";
 
 /** Beside a record: room for its next version, so that it can be replaced when not one block or inode more is to be had. */
@@ -48,14 +48,7 @@ export async function replaceUsingReserve(files: Files, path: string, text: stri
  */
 async function recoverReserve(files: Files, path: string): Promise<boolean> {
   const folder = dirname(path);
-  const inodeOf = async (name: string) => {
-    try {
-      return (await files.facts(name)).inode;
-    } catch (error) {
-      if (isNotFound(error)) return undefined;
-      throw error;
-    }
-  };
+  const inodeOf = async (name: string) => (await ifFound(() => files.facts(name)))?.inode;
   const record = await inodeOf(path);
   const spare = await inodeOf(`${folder}/${RESERVE}`);
   if (spare !== undefined && spare !== record) return true;

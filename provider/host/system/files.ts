@@ -34,20 +34,10 @@ export const realFiles: Files = {
 
 export function factsOf(stats: fs.Stats): FileFacts {
   return {
-    kind: kindOf(stats),
+    kind: stats.isCharacterDevice() ? "character" : "other",
     device: stats.dev,
     inode: stats.ino,
     node: stats.rdev,
     size: stats.size,
-    modifiedMs: stats.mtimeMs,
   };
-}
-
-function kindOf(stats: fs.Stats): FileFacts["kind"] {
-  if (stats.isFile()) return "file";
-  if (stats.isDirectory()) return "folder";
-  if (stats.isSymbolicLink()) return "link";
-  if (stats.isCharacterDevice()) return "character";
-  if (stats.isSocket()) return "socket";
-  return "other";
 }

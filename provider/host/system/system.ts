@@ -26,13 +26,13 @@ export interface Clock {
 }
 
 export interface FileFacts {
-  readonly kind: "file" | "folder" | "link" | "character" | "socket" | "other";
+  /** Only a character device is told apart: its node's number identifies it, a file's inode does. */
+  readonly kind: "character" | "other";
   readonly device: number;
   readonly inode: number;
   /** Number of the device that a character node stands for. */
   readonly node: number;
   readonly size: number;
-  readonly modifiedMs: number;
 }
 
 /** Plain files. Errors carry the errno name in `code`. Nothing is durable before `sync`. */
@@ -203,7 +203,34 @@ export function isNotFound(error: unknown): boolean {
   return ["ENOENT", "ESRCH", "ENOTDIR"].includes(errno(error));
 }
 
+/** The result of a step, or undefined when what it needs does not exist. */
+export async function ifFound<T>(step: () => Promise<T>): Promise<T | undefined> {
+  try {
+    return await step();
+  } catch (error) {
+    if (isNotFound(error)) return undefined;
+    throw error;
+  }
+}
+
+/** {@link ifFound} for a synchronous step. */
+export function ifFoundSync<T>(step: () => T): T | undefined {
+  try {
+    return step();
+  } catch (error) {
+    if (isNotFound(error)) return undefined;
+    throw error;
+  }
+}
+
+/** The message of a thrown value with those of its causes. */
+export function textWithCauses(error: unknown): string {
+  const cause = typeof error === "object" && error !== null && "cause" in error ? error.cause : undefined;
+  if (cause === undefined) return textOf(error);
+  return `${textOf(error)} (cause: ${textWithCauses(cause)})`;
+}
+
 /** The message of a thrown value. */
 export function textOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+  return typeof error === "object" && error !== null && "message" in error ? String(error.message) : String(error);
 }

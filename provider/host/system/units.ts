@@ -1,7 +1,7 @@
 import * as fs from "node:fs";
 import type { HeldFile } from "./locks";
 import { runChild } from "./spawn";
-import { isNotFound, type Units } from "./system";
+import { ifFoundSync, isNotFound, type Units } from "./system";
 
 const SLICE = "vgpu.slice";
 const ASK_TIMEOUT_MS = 20_000;
@@ -36,12 +36,8 @@ export const realUnits: Units = {
   },
 
   async names() {
-    try {
-      return fs.readdirSync(`/sys/fs/cgroup/${SLICE}`).filter((name) => name.endsWith(".service"));
-    } catch (error) {
-      if (isNotFound(error)) return [];
-      throw error;
-    }
+    const names = ifFoundSync(() => fs.readdirSync(`/sys/fs/cgroup/${SLICE}`)) ?? [];
+    return names.filter((name) => name.endsWith(".service"));
   },
 
   async start(unit, lock) {

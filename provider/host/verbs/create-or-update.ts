@@ -15,7 +15,7 @@ import { isDeviceChanged, powerOff, powerOn } from "../instance/power-state";
 import { requireThisMachine } from "../instance/require";
 import { rollBack } from "../instance/rollback";
 import { type Leftovers, leftoversOf, viewOf } from "../instance/view";
-import { instanceLock, take, under } from "../store/locks";
+import { instanceLock, withLock } from "../store/locks";
 import { ownRecord, saveRecord } from "../store/records";
 import type { Held } from "../system/system";
 import { requireQemu } from "../vmm/boot";
@@ -30,7 +30,7 @@ import { clearAway, clearLeftovers } from "./delete";
  */
 export async function createOrUpdate(host: HostContext, asked: CreateRequest): Promise<InstanceView> {
   const asker = { ...asked, foundConfirmed: await findConfirmed(host, asked) };
-  return under(take(host, instanceLock(asker.instance), asker.instance), (lock) =>
+  return withLock(host, instanceLock(asker.instance), asker.instance, (lock) =>
     confirmedWith(host, asker, () => createOrUpdateLocked(host, asker, lock)),
   );
 }

@@ -1,4 +1,4 @@
-import { toShape, VgpuError } from "../../protocol/errors";
+import { VgpuError } from "../../protocol/errors";
 import { DEFAULT_SHUTDOWN_MS } from "../../protocol/inputs";
 import type { InstanceRecord } from "../../protocol/record";
 import { releaseClaim, releaseMarked } from "../claims/release";
@@ -7,8 +7,8 @@ import { nameOfClaim } from "../devices";
 import { removeFiles } from "../instance/remove-files";
 import { markBeforeEnd } from "../instance/repair-running";
 import { leftoversOf } from "../instance/view";
-import { instanceLock, take, under } from "../store/locks";
-import { ownRecord, saveRecord } from "../store/records";
+import { instanceLock, withLock } from "../store/locks";
+import { ownRecord, saveCleanup, saveRecord } from "../store/records";
 import { textOf } from "../system/system";
 import { stopVmm } from "../vmm/stop";
 
@@ -22,7 +22,7 @@ export interface Deleted {
 
 /** Deletes an instance and all that is its own. */
 export async function deleteInstance(host: HostContext, id: string, incarnation: string | undefined): Promise<Deleted> {
-  return under(take(host, instanceLock(id), id), async () => {
+  return withLock(host, instanceLock(id), id, async () => {
     const record = await ownRecord(host, id);
     if (record && incarnation !== undefined && record.incarnation !== incarnation) {
       host.warn(`Instance ${id} belongs to ${record.owner} now, as ${record.incarnation}; it was not touched.`);
@@ -88,7 +88,7 @@ async function releaseAllMarked(host: HostContext, id: string): Promise<void> {
 
 async function cleanupPending(host: HostContext, record: InstanceRecord, cause: unknown): Promise<VgpuError> {
   const error = pending(record, cause);
-  await saveRecord(host, { ...record, cleanup: toShape(error) }).catch((unsaved) => host.warn(textOf(unsaved)));
+  await saveCleanup(host, record, error).catch((unsaved) => host.warn(textOf(unsaved)));
   return error;
 }
 

@@ -11,7 +11,7 @@ import {
   readMachineId,
   writeStoreFile,
 } from "../store/identity";
-import { takeInstallLock, under } from "../store/locks";
+import { withInstallLock } from "../store/locks";
 import { findRecords } from "../store/records";
 import { isWitness, makeWitness } from "../store/witness";
 import type { Files, System } from "../system/system";
@@ -26,7 +26,7 @@ export const UNIT_FOLDER = "/etc/systemd/system";
  * half of a store is never completed: it may be a file system that is not mounted.
  */
 export async function installHost(world: System, program: string, makeStore: boolean): Promise<Identity> {
-  return under(takeInstallLock(world.locks, "install"), () => installAlone(world, program, makeStore));
+  return withInstallLock(world.locks, "install", () => installAlone(world, program, makeStore));
 }
 
 async function installAlone(world: System, program: string, makeStore: boolean): Promise<Identity> {

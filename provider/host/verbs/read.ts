@@ -2,7 +2,7 @@ import type { InstanceView } from "../../protocol/view";
 import type { HostContext } from "../context";
 import { requireIncarnation } from "../instance/require";
 import { lostView, viewOf } from "../instance/view";
-import { instanceLock } from "../store/locks";
+import { instanceLock, withFreeLock } from "../store/locks";
 import { findRecord, ownRecord, saveRecord } from "../store/records";
 
 /** What is true of an instance, or null when positively nothing of it is left. Waits for no lock. */
@@ -20,15 +20,13 @@ export async function readInstance(
 
 /** Notes that a state holds this incarnation. Whoever has the lock now is not disturbed; a later read notes it. */
 async function acknowledge(host: HostContext, id: string, incarnation: string): Promise<void> {
-  const lock = await host.locks.take(instanceLock(id), { verb: host.verb, instance: id }, 0);
-  if (!lock) return;
-  try {
-    const found = await findRecord(host, id);
-    if (found?.kind === "record" && found.record.incarnation === incarnation)
-      await saveRecord(host, { ...found.record, acknowledged: true });
-  } catch {
-    // A read must work on a disk that takes no writes.
-  } finally {
-    await lock.release();
-  }
+  await withFreeLock(host, instanceLock(id), id, async () => {
+    try {
+      const found = await findRecord(host, id);
+      if (found?.kind === "record" && found.record.incarnation === incarnation)
+        await saveRecord(host, { ...found.record, acknowledged: true });
+    } catch {
+      // A read must work on a disk that takes no writes.
+    }
+  });
 }

@@ -1,32 +1,28 @@
-import { toShape, VgpuError } from "../../protocol/errors";
+import { VgpuError } from "../../protocol/errors";
 import { unitName } from "../../protocol/names";
 import type { InstanceRecord } from "../../protocol/record";
 import type { Finding, Note, Report } from "../../protocol/report";
-import { ownClaimsFrom } from "../claims/own-claims";
-import { releaseClaim } from "../claims/release";
 import { type Swept, sweepDevices } from "../claims/sweep";
 import type { HostContext } from "../context";
-import { frameworkOfHost, knownFramework, nameOfClaim } from "../devices";
-import type { Card } from "../devices/card";
+import { frameworkOfHost, knownFramework } from "../devices";
 import { lookAtOpenFiles } from "../devices/handles";
 import { rememberProfiles } from "../devices/remembered-profiles";
-import { powerOn } from "../instance/power-state";
-import { completeRunning, forgetCleanup, isComplete } from "../instance/repair-running";
-import { rollBack } from "../instance/rollback";
-import { instanceLock } from "../store/locks";
-import { type Found, findRecord, findRecords, saveRecord, tidyFolder, untidyNames } from "../store/records";
+import { releaseIfDead } from "../instance/release-if-dead";
+import { isComplete } from "../instance/repair-running";
+import { startIfDue } from "../instance/start-if-due";
+import { tidyStore } from "../instance/tidy-store";
+import { instanceLock, withFreeLock } from "../store/locks";
+import { type Found, findRecord, findRecords } from "../store/records";
 import { type Held, textOf } from "../system/system";
-import { requireQemu } from "../vmm/boot";
-import { incomingFor, removeIncoming, removeUnusedBases } from "../vmm/disk";
-import { isRecent, ownLiveness } from "../vmm/liveness";
-import { hasEnded, mayStart, noteEnd, noteStart, type StartDecision } from "../vmm/restart-policy";
+import { isToRun } from "../vmm/restart-policy";
 
 /** One pass over the host: releases what is pending or stale, reports what is foreign, and starts what should run. */
-export async function reconcileHost(asked: HostContext): Promise<Report> {
-  await requireUp(asked);
+export async function reconcileHost(request: HostContext): Promise<Report> {
+  // While the host goes down, VMs end by themselves and devices go with the boot.
+  if (await request.units.stopping()) throw new VgpuError("host_not_ready", "The host is shutting down.");
   // One try a pass: the next pass is its retry, and no busy device keeps the others waiting.
-  const opened = once(() => lookAtOpenFiles(asked));
-  const host: HostContext = { ...asked, opened, settings: { ...asked.settings, releaseWaitMs: 0 } };
+  const opened = once(() => lookAtOpenFiles(request));
+  const host: HostContext = { ...request, opened, settings: { ...request.settings, releaseWaitMs: 0 } };
   const findings: Finding[] = [];
   const note: Note = (about, kind, text) => findings.push({ about, kind, text });
   const records = await findRecords(host);
@@ -64,8 +60,8 @@ function once<T>(work: () => Promise<T>): () => Promise<T> {
 }
 
 /**
- * Whether there is positively nothing to release, as far as can be seen without the instance's lock. What changes meanwhile is for the
- * next pass; so a pass over many VMs that run takes no lock and asks systemd nothing.
+ * Whether there is certainly nothing to release, as far as can be seen without the instance's lock; later changes are for the next pass.
+ * So a pass over many running VMs takes no lock and asks systemd nothing.
  */
 async function needsNoWork(host: HostContext, found: Found): Promise<boolean> {
   if (found.kind !== "record" || found.record.machineId !== host.machineId || found.record.cleanup) return false;
@@ -73,11 +69,6 @@ async function needsNoWork(host: HostContext, found: Found): Promise<boolean> {
   if (!claim) return phase === "complete" || retained;
   const members = await host.units.members(unitName(id)).catch(() => undefined);
   return members?.populated === true && isComplete(host, found.record);
-}
-
-/** While the host goes down, VMs end by themselves and devices go with the boot. */
-async function requireUp(host: HostContext): Promise<void> {
-  if (await host.units.stopping()) throw new VgpuError("host_not_ready", "The host is shutting down.");
 }
 
 /** Whether no other record can claim the device of this one. */
@@ -97,130 +88,24 @@ async function discoverOrReport(host: HostContext, note: Note): Promise<Swept["f
   }
 }
 
-/** Works on an instance under its lock, with its record read again; one that a verb works on is left to it. */
+/** Works on an instance under its lock, with its record read again; skips one that another verb works on. */
 async function withInstance(
   host: HostContext,
   id: string,
   note: Note,
   work: (record: InstanceRecord, lock: Held) => Promise<void>,
 ): Promise<void> {
-  const lock = await host.locks.take(instanceLock(id), { verb: host.verb, instance: id }, 0);
-  if (!lock) return;
-  try {
-    const found: Found | undefined = await findRecord(host, id);
-    if (found?.kind === "foreign")
-      note(id, "waiting", `its record has version ${found.record.version}; it is left alone`);
-    if (found?.kind !== "record") return;
-    if (found.record.machineId !== host.machineId)
-      note(
-        id,
-        "waiting",
-        `its record was made on machine ${found.record.machineId}; this is machine ${host.machineId}`,
-      );
-    else await work(found.record, lock);
-  } catch (error) {
-    note(id, "pending", textOf(error));
-  } finally {
-    await lock.release();
-  }
-}
-
-/** Releases what an instance without a VM still holds. */
-async function releaseIfDead(host: HostContext, record: InstanceRecord, note: Note): Promise<void> {
-  const { id, claim } = record;
-  const { answer, reason } = await ownLiveness(host, id, record.vmm);
-  if (answer === "ambiguous") return note(id, "waiting", `it cannot be told whether it runs: ${reason}`);
-  if (answer === "live") return isToRun(record) ? completeRunning(host, record) : undefined;
-  const unfinished = record.phase !== "complete" && !record.retained;
-  if (!claim && !unfinished) return record.deleting || record.retained ? undefined : forgetCleanup(host, record);
-  const born = { bootId: record.createdBootId, uptimeMs: record.createdUptimeMs };
-  const settledByUser = record.deleting || record.retained || record.cleanup !== null || record.desired === "stopped";
-  // A claim that just was made is looked at again later: the verb that made it may not have saved all. Its unit's own word that the VM
-  // has ended lets it start again at once.
-  if (!settledByUser && (await isRecent(host, claim ?? born))) {
-    const due = await dueAgain(host, record);
-    if (!due?.start) return note(id, "waiting", due?.reason || "its claim is recent and no VM runs");
-  }
-  if (isToRun(record) && claim?.bootId === host.bootId) await noteEnd(host, id);
-  const released = claim ? await releaseOrReport(host, record, note) : record;
-  if (released && unfinished) {
-    await saveRecord(host, { ...released, retained: true });
-    note(id, "done", "its create was never finished: what is left can only be deleted");
-  }
-}
-
-async function dueAgain(host: HostContext, record: InstanceRecord): Promise<StartDecision | undefined> {
-  return isToRun(record) && (await hasEnded(host, record.id)) ? mayStart(host, record) : undefined;
-}
-
-/** Whether the instance is one that reconcile may start at all. */
-function isToRun({ desired, phase, deleting, retained }: InstanceRecord): boolean {
-  return desired === "running" && phase === "complete" && !deleting && !retained;
-}
-
-async function releaseOrReport(
-  host: HostContext,
-  record: InstanceRecord,
-  note: Note,
-): Promise<InstanceRecord | undefined> {
-  const device = record.claim ? nameOfClaim(record.claim) : "";
-  try {
-    // A delete-only or deleting remainder keeps its flags; nothing more of it is pending on a device.
-    const released = await releaseClaim(host, { ...record, cleanup: null });
-    note(record.id, "done", `released ${device}`);
-    return released;
-  } catch (cause) {
-    note(record.id, "pending", `${device} is not released: ${textOf(cause)}`);
-    if (!record.cleanup) await saveRecord(host, { ...record, cleanup: toShape(cause) });
-    return undefined;
-  }
-}
-
-/** Removes what killed verbs have left in the store. */
-async function tidyStore(host: HostContext, note: Note): Promise<void> {
-  for (const id of new Set([...(await untidyNames(host.files)), ...(await incomingFor(host))])) {
-    const lock = await host.locks.take(instanceLock(id), { verb: host.verb, instance: id }, 0);
-    if (!lock) continue;
+  await withFreeLock(host, instanceLock(id), id, async (lock) => {
     try {
-      await tidyFolder(host.files, id);
-      if (!(await findRecord(host, id))) await removeIncoming(host, id);
+      const found = await findRecord(host, id);
+      if (found?.kind === "foreign")
+        note(id, "waiting", `its record has version ${found.record.version}; it was not changed`);
+      if (found?.kind !== "record") return;
+      const { machineId } = found.record;
+      if (machineId === host.machineId) await work(found.record, lock);
+      else note(id, "waiting", `its record was made on machine ${machineId}; this is machine ${host.machineId}`);
     } catch (error) {
-      note(id, "pending", `its files cannot be tidied: ${textOf(error)}`);
-    } finally {
-      await lock.release();
+      note(id, "pending", textOf(error));
     }
-  }
-  await removeUnusedBases(host).catch((error: unknown) => note("images", "pending", textOf(error)));
-}
-
-/** Starts an instance that should run and does not. */
-async function startIfDue(
-  host: HostContext,
-  record: InstanceRecord,
-  { lock, note, cards }: { lock: Held; note: Note; cards: readonly Card[] },
-): Promise<void> {
-  const { id } = record;
-  if (!isToRun(record) || record.claim) return;
-  if ((await ownLiveness(host, id, record.vmm)).answer !== "dead") return;
-  const due = await mayStart(host, record);
-  if (!due.start) {
-    if (due.reason) note(id, "waiting", due.reason);
-    return;
-  }
-  if (await host.units.stopping()) return;
-  // After a boot they come when the driver is ready.
-  if (cards.length === 0) return note(id, "waiting", "not started: waiting for VFs, the host has none yet");
-  const made = ownClaimsFrom(null);
-  try {
-    const qemu = await requireQemu(host);
-    await saveRecord(host, await powerOn(host, record, { qemu, lock, made }));
-    // What is not remembered only lets a later try come sooner.
-    await noteStart(host, id).catch((error: unknown) => host.warn(textOf(error)));
-    note(id, "done", `started: ${due.reason}`);
-  } catch (failure) {
-    const error = await rollBack(host, id, { before: record, failure, made });
-    // Only a try that had a device counts: one that found none waits for it.
-    if (made.known.length > 0) await noteStart(host, id);
-    note(id, made.known.length > 0 ? "pending" : "waiting", `not started: ${error.message}`);
-  }
+  });
 }

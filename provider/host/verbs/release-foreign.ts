@@ -1,11 +1,11 @@
 import { errorOf, releaseOnce } from "../claims/release";
 import type { HostContext } from "../context";
 import { functionAt } from "../devices";
-import { take, under, vfLock } from "../store/locks";
+import { vfLock, withLock } from "../store/locks";
 
 /** Clears a virtual function that was typed by somebody else: by hand only, and under the guards of every release. */
 export async function releaseForeign(host: HostContext, vf: string): Promise<{ released: string; typeId: number }> {
-  return under(take(host, vfLock(vf), ""), async (lock) => {
+  return withLock(host, vfLock(vf), "", async (lock) => {
     const attempt = await releaseOnce(host, { ...functionAt(vf), by: "person" }, lock);
     if (attempt.end === "kept") throw errorOf(attempt);
     return { released: vf, typeId: attempt.cleared };

@@ -2,7 +2,7 @@ import { VgpuError } from "../../protocol/errors";
 import type { InstanceView } from "../../protocol/view";
 import type { HostContext } from "../context";
 import { knownRecord } from "../instance/require";
-import { instanceLock, take, under } from "../store/locks";
+import { instanceLock, withLock } from "../store/locks";
 import { createOrUpdateLocked } from "./create-or-update";
 
 /** Starts a stopped instance on a free virtual function; one that runs is left as it is. */
@@ -12,7 +12,7 @@ export async function startInstance(
   incarnation: string | undefined,
 ): Promise<InstanceView> {
   // Read under the lock: what a delete has removed meanwhile does not come back, nor a spec that an update has replaced.
-  return under(take(host, instanceLock(id), id), async (lock) => {
+  return withLock(host, instanceLock(id), id, async (lock) => {
     const record = await knownRecord(host, id, incarnation);
     if (record.retained) {
       throw new VgpuError("retained_instance", `Instance ${id} is the remainder of a failed create.`, {

@@ -4,9 +4,8 @@ import type { InstanceView } from "../../protocol/view";
 import type { HostContext } from "../context";
 import { powerOff } from "../instance/power-state";
 import { knownRecord } from "../instance/require";
-import { recordedView } from "../instance/safe-view";
-import { viewOf } from "../instance/view";
-import { instanceLock, take, under } from "../store/locks";
+import { recordedView, viewOf } from "../instance/view";
+import { instanceLock, withLock } from "../store/locks";
 import { textOf } from "../system/system";
 import { stopVmm } from "../vmm/stop";
 
@@ -16,7 +15,7 @@ export async function stopInstance(
   id: string,
   incarnation: string | undefined,
 ): Promise<InstanceView> {
-  return under(take(host, instanceLock(id), id), async () => {
+  return withLock(host, instanceLock(id), id, async () => {
     const record = await knownRecord(host, id, incarnation);
     if (record.retained) {
       host.warn(`Instance ${id} is the remainder of a failed create; it has no VM to stop.`);
@@ -49,6 +48,6 @@ async function stopUnrecorded(
   failure: VgpuError,
 ): Promise<VgpuError> {
   await stopVmm(host, { id, vmm, shutdownTimeoutMs: spec.shutdownTimeoutMs });
-  const text = `Instance ${id} is stopped, but that could not be recorded, so its claim stands: ${failure.message}`;
-  return new VgpuError("store_failed", text, { cause: failure });
+  const message = `Instance ${id} is stopped, but that could not be recorded, so its claim stands.`;
+  return new VgpuError("store_failed", message, { cause: failure });
 }

@@ -4,9 +4,9 @@ import { INSTANCES, PROGRAM, RUN, SETTINGS, STATE, STORE_ID_FILE } from "../../p
 import type { HostContext } from "../context";
 import { markNames } from "../devices";
 import { completeStore } from "../instance/complete-store";
-import { listIfThere, replaceFile, unlinkIfThere } from "../store/files";
+import { listIfThere, replaceFile, syncIfThere, unlinkIfThere } from "../store/files";
 import { forgetMaking, type Identity, MAKING_FILE, readIdentity } from "../store/identity";
-import { HOST_LOCK, instanceLock, take, takeInstallLock, under } from "../store/locks";
+import { HOST_LOCK, instanceLock, withFreeLock, withInstallLock, withLock } from "../store/locks";
 import { findRecords, tidyFolder, untidyNames } from "../store/records";
 import { makeWitness, removeInstancesFolder } from "../store/witness";
 import { errno, type Files, isNotFound, textOf } from "../system/system";
@@ -18,10 +18,10 @@ import { UNIT_FOLDER } from "./install";
  * beside it, and nobody claims a device; one that was cut short is finished by repeating it, or by the next install.
  */
 export async function uninstallHost(host: HostContext): Promise<{ uninstalled: true }> {
-  return under(takeInstallLock(host.locks, host.verb), async () => {
+  return withInstallLock(host.locks, host.verb, async () => {
     const identity = await sameStore(host);
     await tidyStore(host);
-    return under(take(host, HOST_LOCK, ""), async () => {
+    return withLock(host, HOST_LOCK, "", async () => {
       await requireUnused({ ...host, storeId: identity?.storeId ?? "" });
       await fence(host, identity);
       await removeAll(host);
@@ -41,10 +41,8 @@ async function sameStore(host: HostContext): Promise<Identity | undefined> {
 
 /** What killed verbs have left of instances that are gone must not keep the store. An instance's lock is only tried. */
 async function tidyStore(host: HostContext): Promise<void> {
-  for (const id of await untidyNames(host.files)) {
-    const lock = await host.locks.take(instanceLock(id), { verb: host.verb, instance: id }, 0);
-    if (lock) await under(Promise.resolve(lock), () => tidyFolder(host.files, id));
-  }
+  for (const id of await untidyNames(host.files))
+    await withFreeLock(host, instanceLock(id), id, () => tidyFolder(host.files, id));
 }
 
 async function requireUnused(host: HostContext): Promise<void> {
@@ -120,12 +118,4 @@ async function clearAway(files: Files, path: string, addClaim = TRIES): Promise<
     if (!isNotFound(error)) throw error;
   }
   return true;
-}
-
-async function syncIfThere(files: Files, path: string): Promise<void> {
-  try {
-    await files.sync(path);
-  } catch (error) {
-    if (!isNotFound(error)) throw error;
-  }
 }

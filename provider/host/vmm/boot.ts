@@ -9,9 +9,12 @@ import { commandLine } from "./command";
 import { ownLiveness } from "./liveness";
 import { exitFile, monitorSocket, runFolder, stoppedFile } from "./paths";
 import { vmUnit } from "./unit";
+import { waitUntil } from "./wait";
 
 /** Oldest QEMU that knows every option of our command line. */
 const OLDEST_QEMU = 6;
+/** Longest wait for systemd to unload the unit of an earlier VM of that name. */
+const UNIT_GONE_TIMEOUT_MS = 10_000;
 /** How long one try for the monitor's greeting may take. */
 const GREETING_TIMEOUT_MS = 5_000;
 
@@ -42,7 +45,7 @@ export async function bootVmm(
   const { id } = record;
   const vmm = blankVmm(host, record);
   const started = await saveRecord(host, { ...record, vmm, program: host.program });
-  await unitGone(host, id);
+  await untilUnitGone(host, id);
   await ensureFolder(host.files, runFolder(id));
   // A second QEMU would silently take a live socket over; this one is dead, by all that was asked before.
   await unlinkIfThere(host.files, monitorSocket(id));
@@ -70,17 +73,16 @@ export function blankVmm(host: HostContext, { id, uuid }: Pick<InstanceRecord, "
   return { unit: unitName(id), pid: 0, startTime: "", bootId: host.bootId, uuid };
 }
 
-/** A unit of this name that still winds down would make systemd refuse the new one. */
-async function unitGone(host: HostContext, id: string): Promise<void> {
-  const until = (await host.clock.uptimeMs()) + 10_000;
-  for (;;) {
+/** While a unit of this name is still being stopped, systemd refuses the new one. */
+async function untilUnitGone(host: HostContext, id: string): Promise<void> {
+  let state = "";
+  const isGone = await waitUntil(host, UNIT_GONE_TIMEOUT_MS, async () => {
     const { load, active } = await host.units.facts(unitName(id));
-    if (load === "not-found") return;
     if (active === "failed") await host.units.forget(unitName(id)).catch(() => {});
-    if ((await host.clock.uptimeMs()) > until)
-      throw new VgpuError("vmm_failed", `Unit ${unitName(id)} is still ${active}.`);
-    await host.clock.sleep(host.settings.pollMs);
-  }
+    state = active;
+    return load === "not-found";
+  });
+  if (!isGone) throw new VgpuError("vmm_failed", `Unit ${unitName(id)} is still ${state}.`);
 }
 
 /** Pinning much memory takes minutes, so it waits for as long as the unit lives, within the host's bound. */

@@ -1,6 +1,6 @@
 import type { InstanceRecord } from "../../protocol/record";
-import type { Settings } from "../context";
 import { folderOf } from "../store/records";
+import type { Settings } from "../store/settings";
 import { monitorSocket } from "./paths";
 
 export interface Machine {

@@ -5,7 +5,7 @@ import type { InstanceRecord } from "../../protocol/record";
 import type { ImageSource } from "../../protocol/spec";
 import type { HostContext } from "../context";
 import { ensureFolder, listIfThere, PART, readIfThere, replaceFile, unlinkIfThere } from "../store/files";
-import { HOST_LOCK, take, under } from "../store/locks";
+import { HOST_LOCK, withLock } from "../store/locks";
 import { findRecords, folderOf, saveRecord } from "../store/records";
 import { textOf } from "../system/system";
 
@@ -27,7 +27,7 @@ export async function prepareDisk(host: HostContext, record: InstanceRecord): Pr
   const base = await importBase(host, image, record.id);
   const named = await saveRecord(host, { ...record, disk: { file: DISK, format: "qcow2", base } });
   // Whoever cleans up holds this lock while it lists: after this, it knows that the base is wanted.
-  await under(take(host, HOST_LOCK, record.id), async () => {});
+  await withLock(host, HOST_LOCK, record.id, async () => {});
   if (!(await hasBase(host, base)))
     throw new VgpuError("store_failed", `Image ${base} was cleaned up meanwhile.`, { retryable: true });
   const overlay = `${folderOf(record.id)}/${DISK}`;
@@ -146,7 +146,7 @@ export async function removeIncoming(host: HostContext, id: string): Promise<voi
 /** Removes bases that no record names; none while a record is unreadable, or an instance is about to name one. */
 export async function removeUnusedBases(host: HostContext): Promise<void> {
   if (!(await listIfThere(host.files, IMAGES)).some(isBase)) return;
-  await under(take(host, HOST_LOCK, ""), async () => {
+  await withLock(host, HOST_LOCK, "", async () => {
     const records = await findRecords(host);
     if (records.some((found) => found.kind !== "record" || isPreparing(found.record))) return;
     const used = new Set(records.map((found) => (found.kind === "record" ? found.record.disk?.base : undefined)));

@@ -2,6 +2,7 @@ import * as z from "zod/mini";
 import type { InstanceRecord } from "../../protocol/record";
 import type { HostContext } from "../context";
 import { ensureFolder, readIfThere, replaceFile, unlinkIfThere } from "../store/files";
+import { readJson } from "../store/json";
 import { exitFile, runFolder, stoppedFile } from "./paths";
 
 /** At most this many starts in this time; then the instance is left stopped until somebody looks. */
@@ -21,6 +22,11 @@ export interface StartDecision {
 
 /** How the VM's last process ended in this boot: by itself and well, badly, by a verb that did not start it again, or not at all. */
 export type LastEnd = "powered off" | "crashed" | "stopped by a verb" | "not in this boot";
+
+/** Whether the instance is one that reconcile may start at all. */
+export function isToRun({ desired, phase, deleting, retained }: InstanceRecord): boolean {
+  return desired === "running" && phase === "complete" && !deleting && !retained;
+}
 
 /** What the restart policy says. After a host boot, what is desired runs again in any case. */
 export function policyOf({ spec }: Pick<InstanceRecord, "spec">, end: LastEnd): StartDecision {
@@ -85,14 +91,8 @@ async function saveStarts(host: HostContext, id: string, all: Starts): Promise<v
 }
 
 async function readStarts(host: HostContext, id: string): Promise<Starts> {
-  const text = await readIfThere(host.files, startsFile(id));
-  const none = { uptimesMs: [], gaveUp: false };
-  if (text === undefined) return none;
-  try {
-    return starts.parse(JSON.parse(text));
-  } catch {
-    return none;
-  }
+  const read = await readJson(host.files, startsFile(id), starts);
+  return read && "value" in read ? read.value : { uptimesMs: [], gaveUp: false };
 }
 
 /** `$SERVICE_RESULT $EXIT_CODE $EXIT_STATUS`, as the unit noted them. */

@@ -5,6 +5,7 @@ import type { HostContext } from "../context";
 import { textOf } from "../system/system";
 import { type Liveness, ownLiveness } from "./liveness";
 import { monitorSocket } from "./paths";
+import { waitUntil } from "./wait";
 
 const ANSWER_TIMEOUT_MS = 3_000;
 /** Time that QEMU gets to end after `quit`, after SIGTERM, and after SIGKILL. */
@@ -21,9 +22,9 @@ interface StopRequest {
 }
 
 /**
- * Ends a VM the orderly way, then ever less so, until its unit is empty: powerdown, quit, SIGTERM, and SIGKILL never before the
- * VMM is 30 s old, since killing it while the vGPU plugin initialises can wedge the virtual function. Signals go through the unit,
- * so they reach nobody else.
+ * Ends a VM in steps until its unit is empty: powerdown, quit, SIGTERM, then SIGKILL, which is never sent before the VMM is 30 s old:
+ * killing it while the vGPU plugin initialises can make the virtual function unusable. Signals go through the unit, so they reach no other
+ * process.
  */
 export async function stopVmm(host: HostContext, vm: StopRequest): Promise<void> {
   const { id } = vm;
@@ -35,7 +36,9 @@ export async function stopVmm(host: HostContext, vm: StopRequest): Promise<void>
   await signal(host, vm, "SIGTERM");
   if (await exitedWithin(host, vm, SIGTERM_TIMEOUT_MS)) return;
   await host.clock.sleep(await tooYoungFor(host, id));
-  host.warn(`QEMU of ${id} ignored everything and is killed; this can wedge its virtual function.`);
+  host.warn(
+    `QEMU of ${id} did not exit; sending SIGKILL, which can make its virtual function unusable until a reboot.`,
+  );
   for (let tries = 0; tries < 2; tries++) {
     await signal(host, vm, "SIGKILL");
     if (await exitedWithin(host, vm, SIGKILL_TIMEOUT_MS)) return;
@@ -48,8 +51,19 @@ export async function stopVmm(host: HostContext, vm: StopRequest): Promise<void>
   );
 }
 
-/** Sends one command to QEMU's monitor; false when it cannot be had or does not answer. */
-export async function sendQmp(host: HostContext, id: string, command: string): Promise<boolean> {
+/** Only asks: the guest to power down, and QEMU to quit when the guest has not done so in time. Whoever calls it ends the rest. */
+export async function powerDown(
+  host: HostContext,
+  id: string,
+  shutdownTimeoutMs: number,
+  hasEnded: () => Promise<boolean>,
+): Promise<void> {
+  if (!(await sendQmp(host, id, "system_powerdown"))) return;
+  if (!(await waitUntil(host, shutdownTimeoutMs, hasEnded, host.settings.pollMs * 5))) await sendQmp(host, id, "quit");
+}
+
+/** Sends one command to QEMU's monitor; false when the monitor is not available or does not answer. */
+async function sendQmp(host: HostContext, id: string, command: string): Promise<boolean> {
   try {
     const monitor = await host.qmp.connect(monitorSocket(id), ANSWER_TIMEOUT_MS);
     try {
@@ -59,8 +73,8 @@ export async function sendQmp(host: HostContext, id: string, command: string): P
     }
     return true;
   } catch (error) {
-    host.progress(`QEMU of ${id} does not take ${command}: ${textOf(error)}`);
-    // It may have ended over it, or its monitor may be busy: whoever waits will see.
+    host.progress(`QEMU of ${id} did not accept ${command}: ${textOf(error)}`);
+    // QEMU may have quit before it answered, or its monitor may be busy: the wait that follows decides.
     return command === "quit";
   }
 }
@@ -76,21 +90,16 @@ async function signal(host: HostContext, { id, vmm }: StopRequest, name: "SIGTER
   }
 }
 
-/** Waits for the end of a VM; whether it came in time. Looks at least once. */
-export async function exitedWithin(host: HostContext, vm: StopRequest, ms: number): Promise<boolean> {
-  const until = (await host.clock.uptimeMs()) + ms;
-  for (;;) {
-    if (await hasExited(host, vm)) return true;
-    if ((await host.clock.uptimeMs()) >= until) return false;
-    await host.clock.sleep(host.settings.pollMs);
-  }
+/** Waits for the end of a VM; whether it came in time. */
+export function exitedWithin(host: HostContext, vm: StopRequest, ms: number): Promise<boolean> {
+  return waitUntil(host, ms, () => hasExited(host, vm));
 }
 
-/** Only *dead* is gone; what cannot be told is an error at once, for nothing may be signalled or released on it. */
+/** Only *dead* has exited; ambiguous liveness is an error at once, since nothing may be signalled or released on a guess. */
 async function hasExited(host: HostContext, { id, vmm }: StopRequest): Promise<boolean> {
   const liveness: Liveness = await ownLiveness(host, id, vmm);
   if (liveness.answer !== "ambiguous") return liveness.answer === "dead";
-  throw new VgpuError("vmm_exit_timeout", `It cannot be told whether the VMM of ${id} has exited: ${liveness.reason}.`);
+  throw new VgpuError("vmm_exit_timeout", `Cannot determine whether the VMM of ${id} has exited: ${liveness.reason}.`);
 }
 
 /** Milliseconds until the youngest process of the unit may be killed. */

@@ -301,7 +301,11 @@ test("I-11 a VMM that lives keeps its device though that reads 0 already", async
 
 test.each<[string, RegExp, (sim: Sim) => void]>([
   ["lives", /did not exit \(pid \d+\)/, (sim) => void sim.kernel.spawn(unitOf("a"), { immortal: true })],
-  ["may live", /cannot be told whether the VMM of a has exited/, (sim) => sim.kernel.unreadableUnits.add(unitOf("a"))],
+  [
+    "may live",
+    /Cannot determine whether the VMM of a has exited/,
+    (sim) => sim.kernel.unreadableUnits.add(unitOf("a")),
+  ],
 ])("I-11 the claim on a device that reads 0 already is kept while its VMM %s", async (_, says, make) => {
   const sim = leftover();
   foreignTypes(sim, VF1, 0);

@@ -22,7 +22,7 @@ const WRITES = [`${VF1} ${TYPE} ok`, `${VF1} 0 EBUSY`];
 /** What a verb has left and said; a write tried again and again counts once. */
 const distinct = (sim: Sim, outcome: Outcome) => ({ ...seenOf(sim, outcome), writes: distinctWrites(sim) });
 
-test("D-01 a create that cannot be taken back leaves a retained record with the claim, shown in lists", async () => {
+test("D-01 a create that cannot be undone leaves a retained record with the claim, shown in lists", async () => {
   const { sim, outcome } = await failedCreate();
   expectScenario(distinct(sim, outcome), {
     writes: WRITES,
@@ -80,7 +80,11 @@ test("D-04 when that cannot be recorded either, the claim stays as it was, and n
   expectScenario(distinct(sim, outcome), {
     writes: WRITES,
     record: { retained: false, phase: "claimed", claim: { vf: VF1 } },
-    says: [/could not be recorded.* a /, /Reconciliation .*recover/, /^(?!.*delete)/is],
+    says: [
+      /could not be recorded that a needs a cleanup; its claim stands/,
+      /Reconciliation .*recover/,
+      /^(?!.*delete)/is,
+    ],
     outcome: "vgpu_cleanup_pending",
   });
   expect(outcome.error?.details).toMatchObject({ instance: "a", claimKept: true });
@@ -93,7 +97,7 @@ test("D-06 while the VMM may live, everything is kept as it is", async () => {
   expectScenario(seenOf(sim, outcome), {
     writes: [`${VF1} ${TYPE} ok`],
     record: { retained: false, phase: "claimed", claim: { vf: VF1 }, vmm: { unit: "vgpu-vm-a.service" } },
-    says: [/not clear whether the VM of a runs/, /\(cause: vmm_failed: /],
+    says: [/Cannot determine whether the VM of a is running/, /\(cause: vmm_failed: /],
     outcome: "vgpu_cleanup_pending",
   });
   expect(outcome.error?.details).toMatchObject({ claimKept: true });
@@ -156,7 +160,10 @@ test.each(["create", "start"] as const)(
       {
         writes: [`${VF1} ${TYPE} ok`, `${VF1} 0 EBUSY`],
         record: { claim: { vf: VF1 }, retained: verb === "create" },
-        says: [/^vgpu_cleanup_pending: .*Instance a keeps what it claims/, /cause: vmm_failed: .*already loaded/],
+        says: [
+          /^vgpu_cleanup_pending: Instance a keeps 0000:01:00.4: delete it to retry/,
+          /cause: vmm_failed: .*already loaded/,
+        ],
         outcome: "vgpu_cleanup_pending",
       },
     );

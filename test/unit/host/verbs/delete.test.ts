@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { Settings } from "../../../../provider/host/context";
+import type { Settings } from "../../../../provider/host/store/settings";
 import type { Report } from "../../../../provider/protocol/report";
 import type { Spec } from "../../../../provider/protocol/spec";
 import { claimOn, putRecord, vmmOf } from "../../../sim/records";

@@ -91,7 +91,7 @@ test("K-04 a claim older than the grace without a witness is released, and the p
   expect(vmOf(sim, "a")).toEqual([]);
 });
 
-test("K-05 an instance whose liveness is ambiguous is left alone and reported", async () => {
+test("K-05 an instance whose liveness is ambiguous is not changed, and is reported", async () => {
   const sim = claimed();
   await pass(sim, GRACE_MS);
   sim.kernel.unreadableUnits.add(unitOf("a"));
@@ -99,7 +99,7 @@ test("K-05 an instance whose liveness is ambiguous is left alone and reported", 
   expectScenario(await reconcile(sim), {
     writes: [],
     record: before,
-    says: /waiting a: .*cannot be told.*EIO/,
+    says: /waiting a: cannot determine whether it is running: .*EIO/,
     outcome: "",
   });
 });

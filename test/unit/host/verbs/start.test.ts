@@ -163,7 +163,7 @@ test("E-05 a start with changed settings that does not boot is rolled back compl
   expect([mark, markOf(sim, VF1)]).toMatchObject([{ instance: "a" }, undefined]);
 });
 
-test("E-06 a start that does not boot and cannot be taken back is an ordinary stopped record with the claim", async () => {
+test("E-06 a start that does not boot and cannot be undone is an ordinary stopped record with the claim", async () => {
   const sim = new Sim();
   const record = putRecord(sim, "a", { vmm: vmmOf(sim, "a", { pid: 77, startTime: "5" }) });
   sim.kernel.guests.set("a", { fails: true });
@@ -179,7 +179,7 @@ test("E-06 a start that does not boot and cannot be taken back is an ordinary st
         claim: expect.objectContaining({ vf: VF1 }),
         cleanup: expect.objectContaining({ code: outcome.code }),
       },
-      says: [/Instance a keeps what it claims: delete it to retry/, /cause: vmm_failed: .*simulated last words/],
+      says: [/Instance a keeps 0000:01:00.4: delete it to retry/, /cause: vmm_failed: .*simulated last words/],
       outcome: "vgpu_cleanup_pending",
     },
   );
@@ -233,7 +233,7 @@ test("a start that waits for a delete does not bring the instance back", async (
   expect([recordOf(sim, "a"), vfAt(sim, VF1).typeId]).toEqual([undefined, 0]);
 });
 
-test("a start that systemd does not answer is not taken back: its VM may come later, and finds its device", async () => {
+test("a start that systemd does not answer is not undone: its VM may come later, and finds its device", async () => {
   const sim = new Sim();
   sim.kernel.systemdSlowMs = 130_000;
   const { code, error } = await create(sim, "a");

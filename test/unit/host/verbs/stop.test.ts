@@ -65,7 +65,7 @@ test("F-01 (b) nor is anything signalled or cleared when it is unclear whose pro
   expectScenario(seenOf(sim, await run(sim, "stop", { instance: "a" })), {
     writes: [TYPED],
     record: { claim, vmm, desired: "stopped", cleanup: null },
-    says: new RegExp(`cannot be told whether the VMM of a has exited: .*${unitOf("a")}, recorded PID ${vmm?.pid}`),
+    says: new RegExp(`Cannot determine whether the VMM of a has exited: .*${unitOf("a")}, recorded PID ${vmm?.pid}`),
     outcome: "vmm_exit_timeout",
   });
   expect(vmOf(sim, "a")).toHaveLength(1);
@@ -139,8 +139,8 @@ async function pushes(sim: Sim, verb: "stop" | "delete" | "create") {
   return { ...seenOf(sim, outcome), outcome: [outcome.code, ...pushed] };
 }
 
-/** A kill is reported, since it can wedge the device. */
-const KILLED = /QEMU of a ignored everything and is killed; this can wedge/;
+/** A kill is told, since it can wedge the device. */
+const KILLED = /QEMU of a did not exit; sending SIGKILL, which can make/;
 
 test.each([
   ["stop", { claim: null, vmm: null }],

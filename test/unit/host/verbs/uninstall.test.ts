@@ -171,7 +171,7 @@ test.each(PAIRS)(
       const made = pair.verb === "create" && recordOf(sim, "a") !== undefined;
       if (pair.verb === "create" && made !== (one.code === "" && other.code !== ""))
         say(`a ${made ? "is" : "is not"} there`);
-      // Nothing was claimed, and whoever asked must be messagesOf so: else a resource without anything behind it stays in a state.
+      // Nothing was claimed, and whoever asked must be told so: else a resource without anything behind it stays in a state.
       if (pair.verb === "create" && one.code !== "" && one.view !== null)
         say(`the failed create tells of ${one.view?.state}`);
       if (pair.verb === "list" && one.code === "" && storeState(sim) === "whole")

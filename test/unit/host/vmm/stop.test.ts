@@ -55,7 +55,7 @@ test("M-02 (a) a process that is gone when it is to be signalled has ended", asy
   expectScenario(seenOf(sim, await run(sim, "delete", { instance: "a" }, actor)), {
     writes: [TYPED, `${VF1} 0 ok`],
     record: undefined,
-    says: /^QEMU of a ignored everything and is killed[^\n]*$/,
+    says: /^QEMU of a did not exit; sending SIGKILL[^\n]*$/,
     outcome: "",
   });
 });

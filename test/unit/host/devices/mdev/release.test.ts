@@ -307,7 +307,7 @@ describe("release of an mdev", () => {
     expectScenario(distinct(failed), {
       writes: [`create ${CARD} ok`, `remove ${CARD} EIO`],
       record: { retained: true, claim: { framework: "mdev", vf: CARD } },
-      says: [/Instance a keeps what it claims: delete it to retry/, /cause: vmm_failed: /],
+      says: [/Instance a keeps mdev .* on 0000:01:00.0: delete it to retry/, /cause: vmm_failed: /],
       outcome: "vgpu_cleanup_pending",
     });
     const { value } = await run(sim, "read", { instance: "a" });

@@ -1,9 +1,10 @@
 import { isDeepStrictEqual } from "node:util";
 import { toShape, VgpuError } from "../../protocol/errors";
 import type { InstanceRecord } from "../../protocol/record";
-import { isOwnClaim, isSameClaim, type OwnClaims } from "../claims/own-claims";
+import type { Progress } from "../claims/allocate";
 import { releaseClaim } from "../claims/release";
 import type { HostContext } from "../context";
+import { isSameClaim } from "../store/claims";
 import { unlinkIfThere } from "../store/files";
 import { folderOf, ownRecord, saveRecord } from "../store/records";
 import { requireWitness } from "../store/witness";
@@ -20,23 +21,19 @@ interface Undo {
   /** The finished instance that was there, if there was one: it becomes what it was. */
   readonly before: InstanceRecord | undefined;
   readonly failure: unknown;
-  readonly made: OwnClaims;
+  readonly progress: Progress;
 }
 
 /**
  * Takes back what a failed create or start did after its claim, and answers the error to give. What cannot be taken back is kept: a
  * create then leaves a delete-only record, a start leaves the stopped instance with its claim.
  */
-export async function rollBack(host: HostContext, id: string, { before, failure, made }: Undo): Promise<VgpuError> {
+export async function rollBack(host: HostContext, id: string, { before, failure, progress }: Undo): Promise<VgpuError> {
   let record: InstanceRecord | undefined;
   try {
     record = await ownRecord(host, id);
-    if (!isOwnClaim(made, record?.claim ?? null)) {
-      const now = record?.claim ? `claims ${record.claim.vf}` : "claims nothing";
-      host.warn(`The record of ${id} was changed by somebody else and now ${now}: nothing was taken back.`);
-      return asVgpu(failure);
-    }
     if (!record) {
+      if (progress.claim === "saved") throw new Error(`the record of ${id} is gone`);
       // Nothing readable is there, but the first save may have left an empty folder.
       await removeFiles(host, id).catch(() => {});
       return asVgpu(failure);
@@ -54,7 +51,7 @@ export async function rollBack(host: HostContext, id: string, { before, failure,
     return asVgpu(failure);
   } catch (cause) {
     // Nothing was claimed, and there is nowhere to take anything back from.
-    if (!record && made.known.length === 0 && !(await isStoreThere(host))) return asVgpu(failure);
+    if (!record && progress.claim === "none" && !(await isStoreThere(host))) return asVgpu(failure);
     return keepPending(host, id, { record, before, failure, cause });
   }
 }

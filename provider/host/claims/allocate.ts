@@ -11,17 +11,25 @@ import { saveRecord, strictRecords } from "../store/records";
 import { requireSettled } from "../store/witness";
 import type { Held } from "../system/system";
 import { nothingFree } from "./no-capacity";
-import { addClaim, type OwnClaims } from "./own-claims";
 import { releaseOnce } from "./release";
 
 /** Virtual functions of one card that are tried before the next card is. */
 const TRIES_PER_CARD = 3;
 
+/** How far a verb has come that is to have a VM run, for whoever takes it back or reports it. */
+export interface Progress {
+  /**
+   * The claim that it found or made, be it given back since. `unsaved`: whether it came to the disk is not known; anything but `none`
+   * means that there was a device to try.
+   */
+  claim: "none" | "unsaved" | "saved";
+}
+
 /**
  * Finds a virtual function for an instance, claims it on the disk, and gives it the type. Answers the record with its claim.
  * When it throws with the claim still in the record on the disk, the device may be typed: the caller rolls back.
  */
-export async function allocate(host: HostContext, record: InstanceRecord, made: OwnClaims): Promise<InstanceRecord> {
+export async function allocate(host: HostContext, record: InstanceRecord, progress: Progress): Promise<InstanceRecord> {
   const failures: Failure[] = [];
   const framework = await frameworkOfHost(host);
   const until = (await host.clock.uptimeMs()) + host.settings.lockWaitMs;
@@ -29,7 +37,7 @@ export async function allocate(host: HostContext, record: InstanceRecord, made: 
   for (let current = record; ; ) {
     const cards = await framework.discover(host);
     const mayWait = framework.canShareDevice && (await host.clock.uptimeMs()) < until;
-    const search = { framework, cards, failures, made, mayReclaim: !hasReclaimed, mayWait };
+    const search = { framework, cards, failures, progress, mayReclaim: !hasReclaimed, mayWait };
     const chosen = await under(take(host, HOST_LOCK, record.id), () => choose(host, current, search));
     if ("waitFor" in chosen) {
       await under(take(host, vfLock(chosen.waitFor), record.id), async () => {});
@@ -38,14 +46,14 @@ export async function allocate(host: HostContext, record: InstanceRecord, made: 
     try {
       if (chosen.reclaim) {
         hasReclaimed = true;
-        current = await reclaim(host, chosen, chosen.reclaim, made);
+        current = await reclaim(host, chosen, chosen.reclaim);
         continue;
       }
       const dirty = framework.reusesDevices ? await makeClean(host, chosen) : undefined;
       const end = dirty ?? (await framework.assign(host, chosen.record, chosen.lock));
       if (end.done) return chosen.record;
       failures.push({ ...chosen.candidate, ...end });
-      current = await giveUp(host, chosen.record, made);
+      current = await giveUp(host, chosen.record);
     } finally {
       await chosen.lock.release();
     }
@@ -56,7 +64,7 @@ interface Search {
   readonly framework: Framework;
   readonly cards: readonly Card[];
   readonly failures: readonly Failure[];
-  readonly made: OwnClaims;
+  readonly progress: Progress;
   /** Whether types of ours that nobody claims may still be cleared to make room. */
   readonly mayReclaim: boolean;
   /** Whether a device whose lock is taken may be waited for. */
@@ -81,7 +89,7 @@ interface Reclaim {
 async function choose(
   host: HostContext,
   record: InstanceRecord,
-  { framework, cards, failures, made, mayReclaim, mayWait }: Search,
+  { framework, cards, failures, progress, mayReclaim, mayWait }: Search,
 ): Promise<Chosen | { readonly waitFor: string }> {
   await requireSettled(host);
   const stock = await framework.readStandings(host, record.id, { cards, records: await strictRecords(host) });
@@ -93,12 +101,12 @@ async function choose(
     (one) => triesOn(one.parent) < TRIES_PER_CARD && !failures.some((failure) => failure.vf === one.vf),
   );
   const locked: string[] = [];
-  const first = await claimFirst(host, record, left, { framework, locked, made });
+  const first = await claimFirst(host, record, left, { framework, locked, progress });
   if (first) return { ...first, reclaim: undefined };
   if (mayWait && locked[0] !== undefined) return { waitFor: locked[0] };
   const shortage = nothingFree(wish, { cards, ...stock, failures, locked });
   const hidden = mayReclaim && all.length === 0 ? reclaimable(wish, facts) : [];
-  const second = await claimFirst(host, record, hidden, { framework, locked, made });
+  const second = await claimFirst(host, record, hidden, { framework, locked, progress });
   if (!second) throw shortage;
   const others = hidden.map(({ vf }) => vf).filter((vf) => vf !== second.candidate.vf);
   return { ...second, reclaim: { others, shortage } };
@@ -109,7 +117,7 @@ async function claimFirst(
   host: HostContext,
   record: InstanceRecord,
   from: readonly Candidate[],
-  { framework, locked, made }: { framework: Framework; locked: string[]; made: OwnClaims },
+  { framework, locked, progress }: { framework: Framework; locked: string[]; progress: Progress },
 ): Promise<Omit<Chosen, "reclaim"> | undefined> {
   for (const candidate of from) {
     const lock = await host.locks.take(vfLock(candidate.vf), { verb: host.verb, instance: record.id }, 0);
@@ -125,9 +133,9 @@ async function claimFirst(
         );
       }
       const claim = await makeClaim(host, framework, candidate);
-      addClaim(made, claim);
+      if (progress.claim === "none") progress.claim = "unsaved";
       const claimed = await saveRecord(host, { ...record, phase: atLeastClaimed(record), claim, vmm: null });
-      made.now = claim;
+      progress.claim = "saved";
       return { candidate, lock, record: { ...claimed, claim } };
     } catch (error) {
       await lock.release();
@@ -142,7 +150,6 @@ async function reclaim(
   host: HostContext,
   { record, lock }: Chosen,
   { others, shortage }: Reclaim,
-  made: OwnClaims,
 ): Promise<InstanceRecord> {
   let isAnyClean = (await makeClean(host, { record, lock })) === undefined;
   for (const vf of others) {
@@ -159,7 +166,7 @@ async function reclaim(
       await otherLock.release();
     }
   }
-  const freed = await giveUp(host, record, made);
+  const freed = await giveUp(host, record);
   if (!isAnyClean) throw shortage;
   return freed;
 }
@@ -174,11 +181,8 @@ async function makeClean(
   return { done: false, kind: attempt.inUse ? "in use" : "refused", reason: attempt.text };
 }
 
-async function giveUp(host: HostContext, record: InstanceRecord, made: OwnClaims): Promise<InstanceRecord> {
-  const freed = await saveRecord(host, { ...record, claim: null });
-  made.now = null;
-  return freed;
-}
+const giveUp = (host: HostContext, record: InstanceRecord): Promise<InstanceRecord> =>
+  saveRecord(host, { ...record, claim: null });
 
 const atLeastClaimed = (record: InstanceRecord) => (record.phase === "preparing" ? "claimed" : record.phase);
 

@@ -1,7 +1,6 @@
 import { VgpuError } from "../../protocol/errors";
 import type { InstanceRecord } from "../../protocol/record";
-import { allocate } from "../claims/allocate";
-import type { OwnClaims } from "../claims/own-claims";
+import { allocate, type Progress } from "../claims/allocate";
 import { releaseClaim, takeVf } from "../claims/release";
 import type { HostContext } from "../context";
 import { claimedDevice, frameworkOf } from "../devices";
@@ -21,7 +20,7 @@ import { markBeforeEnd } from "./repair-running";
 export async function powerOn(
   host: HostContext,
   record: InstanceRecord,
-  { qemu, lock, made }: { qemu: string; lock: Held; made: OwnClaims },
+  { qemu, lock, progress }: { qemu: string; lock: Held; progress: Progress },
 ): Promise<InstanceRecord> {
   const liveness = await ownLiveness(host, record.id, record.vmm);
   if (liveness.answer === "ambiguous") {
@@ -32,7 +31,7 @@ export async function powerOn(
   }
   // A verb that was killed while the VM started: only its identity is missing.
   if (liveness.answer === "live") return { ...(await adoptVmm(host, record)), cleanup: null };
-  const ready = await withDevice(host, record, made);
+  const ready = await withDevice(host, record, progress);
   try {
     const running = await bootVmm(host, { ...ready, cleanup: null }, qemu, lock);
     await remember(host, ready, (vf) => noteBoot(host, vf, record.id));
@@ -81,11 +80,10 @@ export async function isDeviceChanged(host: HostContext, { id, claim, machineId 
   return now.kind === "gone" || (now.kind === "type" && (now.typeId !== claim.typeId || now.leaving !== undefined));
 }
 
-async function withDevice(host: HostContext, record: InstanceRecord, made: OwnClaims): Promise<InstanceRecord> {
+async function withDevice(host: HostContext, record: InstanceRecord, progress: Progress): Promise<InstanceRecord> {
   if (await isAssigned(host, record)) return record;
   const freed = record.claim ? await releaseBeforeStart(host, record) : record;
-  made.now = null;
-  return allocate(host, freed, made);
+  return allocate(host, freed, progress);
 }
 
 /** A start must not go on while an earlier claim cannot be given back. */

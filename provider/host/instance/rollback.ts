@@ -1,10 +1,11 @@
 import { isDeepStrictEqual } from "node:util";
 import { fromShape, VgpuError } from "../../protocol/errors";
 import type { InstanceRecord } from "../../protocol/record";
-import { isOwnClaim, isSameClaim, type OwnClaims } from "../claims/own-claims";
+import type { Progress } from "../claims/allocate";
 import { releaseClaim } from "../claims/release";
 import type { HostContext } from "../context";
 import { nameOfClaim } from "../devices";
+import { isSameClaim } from "../store/claims";
 import { unlinkIfThere } from "../store/files";
 import { folderOf, ownRecord, saveCleanup, saveRecord } from "../store/records";
 import { requireWitness } from "../store/witness";
@@ -21,23 +22,19 @@ interface Undo {
   /** The finished instance from before, if there was one; it is restored. */
   readonly before: InstanceRecord | undefined;
   readonly failure: unknown;
-  readonly made: OwnClaims;
+  readonly progress: Progress;
 }
 
 /**
  * Undoes what a failed create or start did after its claim, and returns the error to answer. What cannot be undone is kept: a create then
  * leaves a delete-only record, a start leaves the stopped instance with its claim.
  */
-export async function rollBack(host: HostContext, id: string, { before, failure, made }: Undo): Promise<VgpuError> {
+export async function rollBack(host: HostContext, id: string, { before, failure, progress }: Undo): Promise<VgpuError> {
   let record: InstanceRecord | undefined;
   try {
     record = await ownRecord(host, id);
-    if (!isOwnClaim(made, record?.claim ?? null)) {
-      const now = record?.claim ? `claims ${record.claim.vf}` : "claims nothing";
-      host.warn(`The record of ${id} was changed by somebody else and now ${now}: nothing was undone.`);
-      return asVgpu(failure);
-    }
     if (!record) {
+      if (progress.claim === "saved") throw new Error(`the record of ${id} is gone`);
       // Nothing readable is there, but the first save may have left an empty folder.
       await removeFiles(host, id).catch(() => {});
       return asVgpu(failure);
@@ -55,7 +52,7 @@ export async function rollBack(host: HostContext, id: string, { before, failure,
     return asVgpu(failure);
   } catch (cause) {
     // Nothing was claimed, and there is no store to undo anything in.
-    if (!record && made.known.length === 0 && !(await isStoreThere(host))) return asVgpu(failure);
+    if (!record && progress.claim === "none" && !(await isStoreThere(host))) return asVgpu(failure);
     return keepPending(host, id, { record, before, failure, cause });
   }
 }

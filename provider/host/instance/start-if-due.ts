@@ -1,6 +1,6 @@
 import type { InstanceRecord } from "../../protocol/record";
 import type { Note } from "../../protocol/report";
-import { ownClaimsFrom } from "../claims/own-claims";
+import type { Progress } from "../claims/allocate";
 import type { HostContext } from "../context";
 import type { Card } from "../devices/card";
 import { saveRecord } from "../store/records";
@@ -28,17 +28,17 @@ export async function startIfDue(
   if (await host.units.stopping()) return;
   // After a boot the virtual functions appear when the driver is ready.
   if (cards.length === 0) return note(id, "waiting", "not started: waiting for VFs, the host has none yet");
-  const made = ownClaimsFrom(null);
+  const progress: Progress = { claim: "none" };
   try {
     const qemu = await requireQemu(host);
-    await saveRecord(host, await powerOn(host, record, { qemu, lock, made }));
+    await saveRecord(host, await powerOn(host, record, { qemu, lock, progress }));
     // A start that is not recorded only lets a later try come sooner.
     await noteStart(host, id).catch((error: unknown) => host.warn(textOf(error)));
     note(id, "done", `started: ${due.reason}`);
   } catch (failure) {
-    const error = await rollBack(host, id, { before: record, failure, made });
+    const error = await rollBack(host, id, { before: record, failure, progress });
     // Only a try that had a device counts; one that found none waits for a free one.
-    if (made.known.length > 0) await noteStart(host, id);
-    note(id, made.known.length > 0 ? "pending" : "waiting", `not started: ${textWithCauses(error)}`);
+    if (progress.claim !== "none") await noteStart(host, id);
+    note(id, progress.claim !== "none" ? "pending" : "waiting", `not started: ${textWithCauses(error)}`);
   }
 }

@@ -4,7 +4,7 @@ import type { InstanceRecord } from "../../protocol/record";
 import { RECORD_VERSION } from "../../protocol/record";
 import type { Spec } from "../../protocol/spec";
 import type { InstanceView } from "../../protocol/view";
-import { type OwnClaims, ownClaimsFrom } from "../claims/own-claims";
+import type { Progress } from "../claims/allocate";
 import type { HostContext } from "../context";
 import { nameOf } from "../devices";
 import { type Admission, admit, type CreateRequest } from "../instance/admission";
@@ -52,9 +52,9 @@ export async function createOrUpdateLocked(host: HostContext, asker: CreateReque
   const qemu = asker.spec.running ? await requireQemu(host) : "";
   const start = await startingRecord(host, asker, { admission, there, left });
   const before = start.phase === "complete" ? there : undefined;
-  const made = ownClaimsFrom(start.claim);
-  const record = await converge(host, asker, start, { qemu, lock, made }).catch(async (failure: unknown) => {
-    throw await rollBack(host, asker.instance, { before, failure, made });
+  const progress: Progress = { claim: start.claim ? "saved" : "none" };
+  const record = await converge(host, asker, start, { qemu, lock, progress }).catch(async (failure: unknown) => {
+    throw await rollBack(host, asker.instance, { before, failure, progress });
   });
   // What is complete is not taken back because it cannot be looked at now.
   return viewOf(host, record);
@@ -130,21 +130,18 @@ async function converge(
   host: HostContext,
   { spec }: CreateRequest,
   start: InstanceRecord,
-  { qemu, lock, made }: { qemu: string; lock: Held; made: OwnClaims },
+  { qemu, lock, progress }: { qemu: string; lock: Held; progress: Progress },
 ): Promise<InstanceRecord> {
   const restart = needsRestart(start.spec, spec) || (await isDeviceChanged(host, start));
   let record: InstanceRecord = { ...start, desired: desiredOf(spec) };
   // Until it is down, the record on the disk keeps the old spec: that is what runs.
-  if (record.phase !== "preparing" && (restart || !spec.running)) {
-    record = await powerOff(host, record);
-    made.now = record.claim;
-  }
+  if (record.phase !== "preparing" && (restart || !spec.running)) record = await powerOff(host, record);
   record = { ...record, spec };
   if (record.phase === "preparing")
     record = await prepareDisk(host, spec.image ? await saveRecord(host, record) : record);
   if (spec.running) {
     await forgetStarts(host, record.id);
-    record = await powerOn(host, record, { qemu, lock, made });
+    record = await powerOn(host, record, { qemu, lock, progress });
   }
   return saveRecord(host, { ...record, phase: "complete" });
 }

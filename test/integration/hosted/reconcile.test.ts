@@ -23,10 +23,9 @@ requires(
   });
 
   test("N-05 K-18 after a reboot what is desired runs again, on a device whose type is set again", async ({
-    startHost,
-    program,
+    installedHost,
   }) => {
-    const host = await startHost();
+    const { host, program } = await installedHost();
     await program.create("vm-1", { restartPolicy: "Never" });
     await program.create("off", { running: false });
     const before = await program.record("vm-1");

@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
 import { request } from "../../../../provider/protocol/messages";
-import type { InstanceRecord } from "../../../../provider/protocol/record";
-import { claimOn, corruptRecord, putRecord } from "../../../sim/records";
+import { claimOn, corruptRecord, putRecord, recordPath } from "../../../sim/records";
 import {
   begin,
   create,
@@ -32,6 +31,7 @@ import {
   seenOf,
   VF1,
   VF2,
+  VF3,
   vfAt,
   vmOf,
 } from "../../../sim/scenario";
@@ -309,26 +309,47 @@ test("C-04 two operators at once, in every order of their steps: never the same 
   }
 });
 
-test("D-07 a claim on the disk that somebody changed is left alone", async () => {
-  for (const change of ["another function", "gone"]) {
-    const sim = new Sim({ vfs: 2 });
+test.each(["another's function", "a free function", "none"])(
+  "D-07 a claim that somebody changed on the disk to %s takes nothing from anybody, and what was typed is swept",
+  async (change) => {
+    const sim = new Sim({ vfs: 3 });
+    await create(sim, "b");
     sim.kernel.guests.set("a", { fails: true });
+    const vf = { "another's function": VF1, "a free function": VF3 }[change];
     const actor = sim.actor("create");
-    let changed: InstanceRecord | undefined;
     actor.before = (step) => {
       if (!step.startsWith("start vgpu-vm-a")) return;
-      rewrite(sim, "a", (record) => ({ ...record, claim: change === "gone" ? null : claimOn(sim, { vf: VF2 }) }));
-      changed = recordOf(sim, "a");
+      rewrite(sim, "a", (record) => ({ ...record, claim: vf ? claimOn(sim, { vf }) : null }));
+      expect(recordOf(sim, "a")?.claim?.vf).toBe(vf);
     };
     const outcome = await run(sim, "create", asked("a"), actor);
-    expect(changed?.claim?.vf).toBe(change === "gone" ? undefined : VF2);
     expectScenario(seenOf(sim, outcome), {
-      writes: [TYPED1],
-      record: changed,
-      says: /The record of a was changed by somebody else/,
+      writes: [TYPED1, TYPED2],
+      record: undefined,
+      says: vf === VF1 ? new RegExp(`${VF1} was typed for b`) : [],
       outcome: "vmm_failed",
     });
-  }
+    expect(markOf(sim, VF2)).toMatchObject({ instance: "a" });
+    expectScenario(seenOf(sim, await run(sim, "reconcile", {})), {
+      writes: [TYPED1, TYPED2, `${VF2} 0 ok`],
+      outcome: "",
+    });
+    expect([markOf(sim, VF2), vmOf(sim, "b").length]).toEqual([undefined, 1]);
+  },
+);
+
+test("D-07 when the record of a create is gone after its claim, nothing is removed and the claim counts as unknown", async () => {
+  const sim = new Sim({ vfs: 1 });
+  sim.kernel.guests.set("a", { fails: true });
+  const actor = sim.actor("create");
+  actor.before = (step) => {
+    if (step.startsWith("start vgpu-vm-a")) sim.disk.erase(recordPath("a"));
+  };
+  expectScenario(seenOf(sim, await run(sim, "create", asked("a"), actor)), {
+    writes: [TYPED1],
+    says: /Cannot determine what a claims/,
+    outcome: "vgpu_cleanup_pending",
+  });
 });
 
 test("an instance that is complete is not taken back because it cannot be looked at", async () => {

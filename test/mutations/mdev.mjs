@@ -107,7 +107,7 @@ export const MDEV_MUTATIONS = [
   one(
     "promised room is free",
     "devices/placement.ts",
-    "return promised.reduce((left, slots) => left - slots,",
-    "return promised.reduce((left) => left,",
+    "return pending.reduce((left, slots) => left - slots,",
+    "return pending.reduce((left) => left,",
   ),
 ];

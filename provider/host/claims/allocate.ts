@@ -1,4 +1,4 @@
-// Whoever changes the order of steps here runs `npm run model`; what each order is for is in test/model.
+// Whoever changes the order of steps here runs `npm run model`; what each order is for is in test/spin.
 import { VgpuError } from "../../protocol/errors";
 import type { Claim, InstanceRecord } from "../../protocol/record";
 import type { HostContext } from "../context";
@@ -10,13 +10,13 @@ import { HOST_LOCK, take, under, vfLock } from "../store/locks";
 import { saveRecord, strictRecords } from "../store/records";
 import { requireSettled } from "../store/witness";
 import type { Held } from "../system/system";
-import { nothingFree } from "./no-capacity";
+import { noCapacity } from "./no-capacity";
 import { releaseOnce } from "./release";
 
 /** Virtual functions of one card that are tried before the next card is. */
 const TRIES_PER_CARD = 3;
 
-/** How far a verb has come that is to have a VM run, for whoever takes it back or reports it. */
+/** How far a verb that starts a VM has come, for its roll-back and its report. */
 export interface Progress {
   /**
    * The claim that it found or made, be it given back since. `unsaved`: whether it came to the disk is not known; anything but `none`
@@ -65,7 +65,7 @@ interface Search {
   readonly cards: readonly Card[];
   readonly failures: readonly Failure[];
   readonly progress: Progress;
-  /** Whether types of ours that nobody claims may still be cleared to make room. */
+  /** Whether unclaimed types of ours may still be cleared to make room. */
   readonly mayReclaim: boolean;
   /** Whether a device whose lock is taken may be waited for. */
   readonly mayWait: boolean;
@@ -81,7 +81,7 @@ interface Chosen {
 interface Reclaim {
   /** Virtual functions to clear, beside the chosen one. */
   readonly others: readonly string[];
-  /** Why nothing could be had before. */
+  /** Why no device was available before. */
   readonly shortage: VgpuError;
 }
 
@@ -93,9 +93,9 @@ async function choose(
 ): Promise<Chosen | { readonly waitFor: string }> {
   await requireSettled(host);
   const stock = await framework.readStandings(host, record.id, { cards, records: await strictRecords(host) });
-  const wish = { profile: record.spec.profile, gpu: record.spec.gpu };
+  const request = { profile: record.spec.profile, gpu: record.spec.gpu };
   const facts = { cards, ...stock, strategy: host.settings.placement };
-  const all = candidates(wish, facts);
+  const all = candidates(request, facts);
   const triesOn = (parent: string) => failures.filter((failure) => failure.parent === parent).length;
   const left = all.filter(
     (one) => triesOn(one.parent) < TRIES_PER_CARD && !failures.some((failure) => failure.vf === one.vf),
@@ -104,15 +104,15 @@ async function choose(
   const first = await claimFirst(host, record, left, { framework, locked, progress });
   if (first) return { ...first, reclaim: undefined };
   if (mayWait && locked[0] !== undefined) return { waitFor: locked[0] };
-  const shortage = nothingFree(wish, { cards, ...stock, failures, locked });
-  const hidden = mayReclaim && all.length === 0 ? reclaimable(wish, facts) : [];
+  const shortage = noCapacity(request, { cards, ...stock, failures, locked });
+  const hidden = mayReclaim && all.length === 0 ? reclaimable(request, facts) : [];
   const second = await claimFirst(host, record, hidden, { framework, locked, progress });
   if (!second) throw shortage;
   const others = hidden.map(({ vf }) => vf).filter((vf) => vf !== second.candidate.vf);
   return { ...second, reclaim: { others, shortage } };
 }
 
-/** Saves the claim on the first of these whose lock can be had at once, and keeps that lock. */
+/** Saves the claim on the first of these whose lock is free, and keeps that lock. */
 async function claimFirst(
   host: HostContext,
   record: InstanceRecord,
@@ -127,10 +127,7 @@ async function claimFirst(
     }
     try {
       if (!host.requesterAlive()) {
-        throw new VgpuError(
-          "result_unknown",
-          `The requester of ${record.id} was not heard of any more; nothing was claimed.`,
-        );
+        throw new VgpuError("result_unknown", `The requester of ${record.id} is gone; nothing was claimed.`);
       }
       const claim = await makeClaim(host, framework, candidate);
       if (progress.claim === "none") progress.claim = "unsaved";
@@ -145,7 +142,7 @@ async function claimFirst(
   return undefined;
 }
 
-/** Types of ours that nobody claims may use up what the profile needs: they are cleared, once, with the claim on the disk. */
+/** Unclaimed types of ours may use up what the profile needs: they are cleared, once, with the claim on the disk. */
 async function reclaim(
   host: HostContext,
   { record, lock }: Chosen,
@@ -171,7 +168,7 @@ async function reclaim(
   return freed;
 }
 
-/** Clears a device that is claimed, of what we set and nobody needs any more; why it is not clean, or undefined. */
+/** Clears a device that is claimed, of what we set and no instance needs any more; why it is not clean, or undefined. */
 async function makeClean(
   host: HostContext,
   { record, lock }: Pick<Chosen, "record" | "lock">,

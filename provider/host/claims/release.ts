@@ -38,7 +38,7 @@ async function releaseHeld<T>(host: HostContext, release: Release, forget: () =>
     for (;;) {
       const attempt = await releaseOnce(host, release, lock);
       if (attempt.end === "released") {
-        // In this order: the other way round a crash in between leaves a mark that lies.
+        // In this order: the other way round a crash in between leaves a false mark.
         await frameworkOf(release).removeMark(host, release, release.instance);
         return forget();
       }
@@ -77,7 +77,7 @@ export const errorOf = ({ code, text, hint }: Kept): VgpuError =>
   new VgpuError(code, `${text}.`, hint === undefined ? {} : { hint });
 
 /**
- * One try to bring a device to 0, from the first step on, under its lock: the only way to it, on whosever behalf. Throws when other
+ * One try to bring a device to 0, from the first step on, under its lock: the only way to it, on whatever behalf. Throws when other
  * records do not permit it, and when a write hangs: then nothing may be taken back.
  */
 export async function releaseOnce(host: HostContext, release: Release, lock: Held): Promise<Attempt> {
@@ -118,7 +118,7 @@ async function factsOf(host: HostContext, release: Release): Promise<ReleaseFact
     }
     case "create":
     case "person": {
-      // No writer can be under way: it would keep the device's lock. Who has it open is looked at right before the write.
+      // No writer can be under way: it would keep the device's lock. Open files are scanned right before the write.
       const now = await framework.readType(host, release);
       const mark = await framework.readMark(host, release);
       const isTyped = now.kind === "type" && now.typeId !== 0;
@@ -166,7 +166,7 @@ async function otherClaimant(host: HostContext, vf: string, instance: string): P
   )?.id;
 }
 
-/** Steps 5 and 6: what the other records say of this device. Throws when it is not known. */
+/** Steps 5 and 6: the other records' claims on this device. Throws when that is unknown. */
 async function askOthers(host: HostContext, vf: string, instance: string): Promise<{ dropped: string | undefined }> {
   const claimants: Claimant[] = [];
   for (const { id, record } of await strictRecords(host)) {

@@ -50,7 +50,7 @@ async function sweepMarks(
       const device = await framework.markedDevice(host, name);
       if (!device) continue;
       about = nameOf(device);
-      // As the pass found it: then it need not be looked at again.
+      // As the pass found it: then it need not be read again.
       if (!claims(host, byId.get(device.instance), device)) await sweepOne(host, device, note);
     } catch (error) {
       note(about, "pending", textOf(error));
@@ -76,7 +76,7 @@ async function sweepOne(host: HostContext, device: Device, note: Note): Promise<
     const obstacle = await frameworkOf(device).whyNotSwept(host, device);
     if (obstacle) return note(nameOf(device), obstacle.kind, obstacle.text);
     const { claim, machineId, vmm } = found?.record ?? { claim: null, machineId: host.machineId, vmm: null };
-    // An instance that uses another device lives there, and says nothing about this one: who has it open does.
+    // An instance whose VM runs on another device is no witness for this one: its open files are.
     const elsewhere = claim !== null && isCurrent(host, claim, machineId) && (await runsAsRecorded(host, vmm));
     await releaseMarked(host, device, { vmm, elsewhere });
     note(nameOf(device), "done", `unclaimed; it was made for ${instance}`);

@@ -13,7 +13,7 @@ export type Behalf =
   | { readonly by: "mark"; readonly vmm: Vmm | null; readonly elsewhere: boolean }
   /** A create whose instance has no VM, and that needs the device clean. */
   | { readonly by: "create" }
-  /** A person who clears what somebody else typed: `release --foreign`. */
+  /** A person who clears what another program typed: `release --foreign`. */
   | { readonly by: "person" };
 
 export type Release = Device & Behalf;
@@ -35,12 +35,12 @@ export interface Kept {
   readonly code: ErrorCode;
   readonly text: string;
   readonly hint?: string;
-  /** Somebody has it, or may have it. */
+  /** A process or an instance has it, or may have it. */
   readonly inUse?: boolean;
 }
 
 export type ReleaseVerdict =
-  /** Nothing of it is held any more: forget it, touch nothing. `warning` tells of whom the device is now. */
+  /** Nothing of it is held any more: forget it, touch nothing. `warning` names whose the device is now. */
   | { readonly act: "drop"; readonly warning?: string }
   | ({ readonly act: "keep" } & Kept)
   /** It is ours to clear, as far as this instance is concerned; the other records must be asked. */
@@ -72,7 +72,7 @@ function verdictForHolder(device: Device, current: boolean, { own, handles, now,
   if (now.kind === "unreadable") return keep("discovery_failed", `The type of ${vf} cannot be read: ${now.reason}`);
   if (now.kind === "gone" || now.typeId === 0) {
     const unseen = handles.unreadable[0];
-    // A process that could not be looked at may be the writer whose write is still to come.
+    // A process that could not be examined may be the writer whose write is still to come.
     if (now.kind === "type" && current && unseen)
       return keep("device_busy", `${vf} reads 0, but cannot determine whether a write hangs: ${unseen}`);
     return { act: "drop" };

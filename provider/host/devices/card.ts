@@ -7,7 +7,7 @@ export interface VirtualFunction {
   readonly typeId: number;
   /** What it offers now; this shrinks with use. */
   readonly creatable: readonly Profile[];
-  /** All that it could ever offer, where the driver tells; else only what is creatable is known. */
+  /** All that it could ever offer, where the driver lists it; else only what is creatable is known. */
   readonly supported?: readonly Profile[];
   /** Where its vGPUs are devices of their own: how many more of each type it takes, and those that are there. */
   readonly room?: ReadonlyMap<number, number>;
@@ -17,7 +17,7 @@ export interface VirtualFunction {
 /** A vGPU that is a device of its own, on the PCI device that carries it. */
 export interface CarriedDevice {
   readonly uuid: string;
-  /** As people name it. */
+  /** Its name in messages. */
   readonly name: string;
   /** Why it is neither usable any more nor given back yet. */
   readonly leaving?: string;

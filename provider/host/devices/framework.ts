@@ -7,7 +7,7 @@ import type { Handles } from "./handles";
 import type { Candidate } from "./placement";
 import type { Inventory, Standings } from "./standing";
 
-/** One vGPU device, and the instance for which it is looked at: the one that claims it, or whose mark it has. */
+/** One vGPU device, and the instance for which it is examined: the one that claims it, or whose mark it has. */
 export interface Device {
   readonly framework: FrameworkName;
   /** PCI device that is the vGPU, or that carries it. */
@@ -30,7 +30,7 @@ export interface Framework {
   readonly name: FrameworkName;
   /**
    * Whether a device comes back under the same name, so that several records can claim the same one. Then other records are asked before
-   * it is cleared, nothing is cleared while a record is unreadable, and only its mark tells whose it is. Otherwise a claim's name alone does.
+   * it is cleared, nothing is cleared while a record is unreadable, and only its mark shows whose it is. Otherwise the name in a claim does.
    */
   readonly reusesDevices: boolean;
   /** Whether one PCI device can carry several vGPUs, so that one whose lock is taken is worth a wait. */
@@ -43,14 +43,14 @@ export interface Framework {
    * can be read, or when they cannot be listed.
    */
   discover(host: HostContext): Promise<Card[]>;
-  /** What records, marks and failures say of every device on these cards, for this instance. Called under the host's lock to choose. */
+  /** State of every device on these cards by records, marks and failures, as this instance sees it. Called under the host's lock to choose. */
   readStandings(host: HostContext, forInstance: string, known: Inventory): Promise<Standings>;
 
   /** What a claim on this place names, before anything is made. */
   nameClaim(host: HostContext, candidate: Candidate): Pick<Claim, "devicePath" | "mdevUuid">;
   /** Why a claim of this framework cannot be acted on, to follow "The claim of X is"; undefined when it can. */
   malformed(claim: Claim): string | undefined;
-  /** The device as people name it. */
+  /** Its name in messages. */
   nameOf(device: Pick<Device, "vf" | "mdevUuid">): string;
 
   /**
@@ -69,17 +69,17 @@ export interface Framework {
    */
   clear(host: HostContext, device: Device, expected: Expected, lock: Held): Promise<Cleared>;
 
-  /** For whom we made it in this boot; undefined = not by us. Throws `inventory_ambiguous` when its mark cannot be understood. */
+  /** The instance that we made it for in this boot; undefined = not made by us. Throws `inventory_ambiguous` when its mark is malformed. */
   readMark(host: HostContext, device: Device): Promise<Mark | undefined>;
-  /** Writes the mark that {@link assign} wrote and somebody removed. Under the device's lock. */
+  /** Writes the mark that {@link assign} wrote and that was removed since. Under the device's lock. */
   writeMark(host: HostContext, device: Device): Promise<void>;
   /** Removes the mark if it names this instance. Under the device's lock. */
   removeMark(host: HostContext, device: Device, instance: string): Promise<void>;
-  /** What a mark that cannot be read is about, as people name it. */
+  /** The name in messages of the device of a malformed mark. */
   nameOfMark(name: string): string;
   /** Names of all marks, of whatever boot, unread. */
   markNames(host: HostContext): Promise<string[]>;
-  /** The device that a mark of this boot tells of. Throws `inventory_ambiguous` when it cannot be understood. */
+  /** The device of a mark of this boot. Throws `inventory_ambiguous` when the mark is malformed. */
   markedDevice(host: HostContext, name: string): Promise<Device | undefined>;
 
   /** Why a marked device that no record claims is not cleared now; undefined when it may be. Under the lock of the instance marked. */
@@ -111,7 +111,7 @@ export type TypeReading =
   | {
       readonly kind: "type";
       readonly typeId: number;
-      /** Why it is neither usable any more nor given back yet: somebody is removing it, and somebody has it open. */
+      /** Why it is neither usable any more nor given back yet: it is being removed, and a process has it open. */
       readonly leaving?: string;
     }
   /** No such PCI device while others are listed. */
@@ -126,7 +126,7 @@ export interface Expected {
 
 export type Cleared =
   | { readonly kind: "cleared" }
-  /** Somebody has it open, or it cannot be shown that nobody has. */
+  /** A process has it open, or may have. */
   | { readonly kind: "in use"; readonly reason: string }
   /** Type or mark are not what the caller decided on. */
   | { readonly kind: "changed" }

@@ -7,7 +7,7 @@ export interface Handles {
   readonly holders: readonly string[];
   /** Those that have its type file open: a write may still come. */
   readonly writers: readonly string[];
-  /** What could not be looked at; it counts as in use. */
+  /** Processes and nodes that could not be examined; they count as in use. */
   readonly unreadable: readonly string[];
 }
 
@@ -16,7 +16,7 @@ export const NO_HANDLES: Handles = { holders: [], writers: [], unreadable: [] };
 /** One device to look for in open files. */
 export interface ScanTarget {
   readonly name: string;
-  /** Its folder in sysfs, where its VFIO nodes are told, by every path that may lead there. */
+  /** Its folder in sysfs, which names its VFIO nodes, by every path that may lead there. */
   readonly folders: readonly string[];
   /** Files of the driver in which a write about it would hang. */
   readonly written: readonly string[];
@@ -28,30 +28,30 @@ interface ScannedFile {
   readonly facts: FileFacts;
 }
 
-/** What a release looks at first: who has one device open. Where many are released one after the other, they share one look. */
-export async function firstLook(host: HostContext, subject: ScanTarget): Promise<Handles> {
-  const found = await scanTargets(host, [subject], await host.opened?.());
-  return found.get(subject.name) ?? { holders: [], writers: [], unreadable: ["not looked at"] };
+/** Who has one device open, as the first steps of a release ask. Where many are released one after the other, they share one scan. */
+export async function firstLook(host: HostContext, target: ScanTarget): Promise<Handles> {
+  const found = await scanTargets(host, [target], await host.opened?.());
+  return found.get(target.name) ?? { holders: [], writers: [], unreadable: ["not scanned"] };
 }
 
-/** Who has several devices open; without `opened`, by a look at all processes now. */
+/** Who has several devices open; without `opened`, by a scan of all processes now. */
 export async function scanTargets(
   host: HostContext,
-  subjects: readonly ScanTarget[],
+  targets: readonly ScanTarget[],
   opened?: OpenFiles,
 ): Promise<Map<string, Handles>> {
   const found = new Map<string, Handles>();
-  const targets = new Map<string, ScannedFile[] | { readonly unreadable: string }>();
-  // Before the look: a node that comes later can be open in no process of it.
-  for (const subject of subjects) {
+  const files = new Map<string, ScannedFile[] | { readonly unreadable: string }>();
+  // Before the scan: a node that appears later can be open in no process of it.
+  for (const target of targets) {
     try {
-      targets.set(subject.name, await targetsOf(host, subject));
+      files.set(target.name, await targetsOf(host, target));
     } catch (error) {
-      targets.set(subject.name, { unreadable: `the nodes of ${subject.name}: ${textOf(error)}` });
+      files.set(target.name, { unreadable: `the nodes of ${target.name}: ${textOf(error)}` });
     }
   }
   const { holdersOf, unreadable } = opened ?? (await lookAtOpenFiles(host));
-  for (const [name, seen] of targets) {
+  for (const [name, seen] of files) {
     const known = "unreadable" in seen ? [] : seen;
     const those = (role: ScannedFile["role"]) =>
       known
@@ -64,8 +64,8 @@ export async function scanTargets(
 }
 
 /**
- * Looks through the open files of every task of these processes, or of all, once. Threads are asked too: one may outlive the leader of its group
- * and keep the device. Names say nothing, only device and inode numbers do.
+ * Scans the open files of every task of these processes, or of all, once. Threads are included: one may outlive the leader of its group
+ * and keep the device. Files are compared by device and inode number, never by name.
  */
 export async function lookAtOpenFiles(host: HostContext, of?: readonly number[]): Promise<OpenFiles> {
   const pids = new Map<string, Set<number>>();
@@ -140,21 +140,22 @@ async function factsIfThere(host: HostContext, path: string): Promise<FileFacts 
 export function useOf(handles: Handles): string | undefined {
   if (handles.holders.length > 0) return `held open by ${[...new Set(handles.holders)].join(", ")}`;
   if (handles.writers.length > 0) return `being written by ${[...new Set(handles.writers)].join(", ")}`;
-  if (handles.unreadable.length > 0) return `not shown to be unused: ${handles.unreadable.slice(0, 3).join("; ")}`;
+  if (handles.unreadable.length > 0)
+    return `open files could not be read: ${handles.unreadable.slice(0, 3).join("; ")}`;
   return undefined;
 }
 
-/** Why a device is in use, or undefined: looked at now, for a write comes next. */
-export async function inUse(host: HostContext, subject: ScanTarget): Promise<string | undefined> {
-  const handles = (await scanTargets(host, [subject])).get(subject.name);
-  if (!handles) return "not looked at";
+/** Why a device is in use, or undefined: scanned now, since a write comes next. */
+export async function inUse(host: HostContext, target: ScanTarget): Promise<string | undefined> {
+  const handles = (await scanTargets(host, [target])).get(target.name);
+  if (!handles) return "not scanned";
   const use = useOf(handles);
   if (use !== undefined) return use;
   try {
-    for (const group of await groupNodes(host, subject.folders))
-      if (await host.processes.groupBusy(group)) return `the kernel says that ${group} is in use`;
+    for (const group of await groupNodes(host, target.folders))
+      if (await host.processes.groupBusy(group)) return `the kernel reports ${group} as busy`;
   } catch (error) {
-    return `not shown to be unused: ${textOf(error)}`;
+    return `open files could not be read: ${textOf(error)}`;
   }
   return undefined;
 }

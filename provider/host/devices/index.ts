@@ -40,7 +40,7 @@ export function claimedDevice(instance: string, claim: Claim): Device {
   return { framework: name, vf: claim.vf, typeId: claim.typeId, mdevUuid: claim.mdevUuid, instance };
 }
 
-/** A virtual function as a device of its own, of no instance: what a person names by its address. */
+/** A virtual function as a device of its own, of no instance: as `release --foreign` names it. */
 export const functionAt = (vf: string): Device => ({
   framework: FRAMEWORKS["vendor-vfio"].name,
   vf,
@@ -57,22 +57,22 @@ export function isClaimOn(claim: Claim, device: Device): boolean {
   return framework.name === device.framework && claim.mdevUuid === device.mdevUuid;
 }
 
-/** A device as people name it. */
+/** A device's name in messages. */
 export const nameOf = (device: Device): string => frameworkOf(device).nameOf(device);
 
-/** The device of a claim as people name it, whoever knows its framework. */
+/** The name in messages of a claim's device, also where its framework is not known. */
 export const nameOfClaim = (claim: Claim): string => knownFramework(claim)?.nameOf(claim) ?? claim.vf;
 
-/** The device that a view tells of as people name it; empty when it tells of none. */
+/** The name in messages of a view's device; empty when it has none. */
 export const nameOfView = ({ framework, vfAddress: vf, mdevUuid }: InstanceView): string =>
   ALL.find(({ name }) => name === framework)?.nameOf({ vf, mdevUuid }) ?? vf;
 
-/** Every device with a mark of this instance. Throws when any mark cannot be understood. */
+/** Every device with a mark of this instance. Throws when any mark is malformed. */
 export async function markedFor(host: HostContext, instance: string): Promise<Device[]> {
   return (await allMarked(host)).filter((device) => device.instance === instance);
 }
 
-/** Every device with a mark of this boot, whatever the records say. Throws when any mark cannot be understood. */
+/** Every device with a mark of this boot, whether a record claims it or not. Throws when any mark is malformed. */
 export async function allMarked(host: HostContext): Promise<Device[]> {
   const all: Device[] = [];
   for (const framework of ALL) {

@@ -8,7 +8,7 @@ export const PCI = "/sys/bus/pci/devices";
 export const devicePathOf = (vf: string) => `${PCI}/${vf}`;
 export const typeFileOf = (vf: string) => `${PCI}/${vf}/nvidia/current_vgpu_type`;
 
-/** Every PCI device of the host. None at all is not a host without GPUs, it is a host that cannot be looked at. */
+/** Every PCI device of the host. None at all is not a host without GPUs, it is a host that cannot be read. */
 export async function pciDevices(host: HostContext): Promise<string[]> {
   return addressesIn(await listBus(host));
 }

@@ -27,11 +27,11 @@ export interface PlacementFacts {
 }
 
 /** Virtual functions that could take the profile, best first. */
-export function candidates(wish: PlacementRequest, facts: PlacementFacts): Candidate[] {
-  return sortedCards(wish, facts).flatMap((card) => onCard(wish, card, facts));
+export function candidates(request: PlacementRequest, facts: PlacementFacts): Candidate[] {
+  return sortedCards(request, facts).flatMap((card) => onCard(request, card, facts));
 }
 
-function sortedCards(wish: PlacementRequest, { cards, standing, load, strategy }: PlacementFacts): Card[] {
+function sortedCards(request: PlacementRequest, { cards, standing, load, strategy }: PlacementFacts): Card[] {
   const rank = (card: Card) => {
     const known = load.has(card.parent) ? load.get(card.parent) : 0;
     const sick = card.functions.filter((vf) => standing.get(vf.address)?.quarantined).length;
@@ -39,18 +39,18 @@ function sortedCards(wish: PlacementRequest, { cards, standing, load, strategy }
     return [sick, known === undefined ? 1 : 0, strategy === "pack" ? -weight : weight] as const;
   };
   return cards
-    .filter((card) => card.parent !== "" && (wish.gpu === null || card.parent === wish.gpu))
+    .filter((card) => card.parent !== "" && (request.gpu === null || card.parent === request.gpu))
     .map((card) => ({ card, rank: rank(card) }))
     .sort((a, b) => compare(a.rank, b.rank) || (a.card.parent < b.card.parent ? -1 : 1))
     .map(({ card }) => card);
 }
 
-function onCard(wish: PlacementRequest, card: Card, { standing }: PlacementFacts): Candidate[] {
-  const profile = profileOn(card, wish.profile);
+function onCard(request: PlacementRequest, card: Card, { standing }: PlacementFacts): Candidate[] {
+  const profile = profileOn(card, request.profile);
   const free = card.functions.filter((vf) => {
     const at = standing.get(vf.address);
-    // Its mark may say that another instance needs it, also while it reads 0: that one may be about to be typed.
-    if (!at || at.claimedBy !== undefined || at.quarantined || at.heldBack !== undefined) return false;
+    // Another instance may need it by its mark, also while it reads 0: it may be about to be typed.
+    if (!at || at.claimedBy !== undefined || at.quarantined || at.blocked !== undefined) return false;
     if (vf.typeId === 0)
       return vf.creatable.some((offered) => offered.typeId === profile?.typeId && roomOn(vf, offered, at) > 0);
     return at.markedFor !== undefined && profile !== undefined;
@@ -72,27 +72,27 @@ function onCard(wish: PlacementRequest, card: Card, { standing }: PlacementFacts
 }
 
 /**
- * Virtual functions with a type of ours that nobody claims or may need. They may use up what a profile needs that no card offers;
- * a claim on one of them names the type that it has, since nobody knows the id of what is not offered.
+ * Virtual functions with a type of ours that are unclaimed and not needed. They may use up what a profile needs that no card offers;
+ * a claim on one of them names the type that it has, since the id of what is not offered is unknown.
  */
-export function reclaimable(wish: PlacementRequest, facts: PlacementFacts): Candidate[] {
+export function reclaimable(request: PlacementRequest, facts: PlacementFacts): Candidate[] {
   const dirty = (address: string, typeId: number) => {
     const at = facts.standing.get(address);
-    const idle = at && at.claimedBy === undefined && !at.quarantined && at.heldBack === undefined;
+    const idle = at && at.claimedBy === undefined && !at.quarantined && at.blocked === undefined;
     return idle && typeId !== 0 && at.markedFor !== undefined;
   };
-  return sortedCards(wish, facts).flatMap(({ parent, functions }) =>
+  return sortedCards(request, facts).flatMap(({ parent, functions }) =>
     functions
       .filter(({ address, typeId }) => dirty(address, typeId))
-      .map(({ address, typeId }) => ({ vf: address, parent, typeId, profile: wish.profile, dirty: true })),
+      .map(({ address, typeId }) => ({ vf: address, parent, typeId, profile: request.profile, dirty: true })),
   );
 }
 
-/** How many vGPUs of a type a free function takes: one, but where it carries several, as many as fit beside what is promised. */
+/** How many vGPUs of a type a free function takes: one, but where it carries several, as many as fit beside what is pending. */
 export function roomOn({ room }: VirtualFunction, { typeId, name }: Profile, at: Standing | undefined): number {
   const size = framebufferMiB(name);
-  const promised = (at?.promised ?? []).map((other) => (size ? Math.ceil(framebufferMiB(other) / size) : 1) || 1);
-  return promised.reduce((left, slots) => left - slots, room?.get(typeId) ?? 1);
+  const pending = (at?.pending ?? []).map((other) => (size ? Math.ceil(framebufferMiB(other) / size) : 1) || 1);
+  return pending.reduce((left, slots) => left - slots, room?.get(typeId) ?? 1);
 }
 
 /** The profile as this card's own catalogues name it. */

@@ -27,7 +27,7 @@ export function parseTypeId(text: string): number {
 }
 
 /**
- * Framebuffer in MiB that a profile's name tells: the digits between the last dash and the last series letter, in GiB. 0 when it tells
+ * Framebuffer in MiB that a profile's name contains: the digits between the last dash and the last series letter, in GiB. 0 when it contains
  * none (a `-0Q` profile has 512 MiB in truth): an unknown load, never a free one.
  */
 export function framebufferMiB(name: string): number {

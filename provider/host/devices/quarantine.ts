@@ -43,7 +43,7 @@ export async function noteFailure(host: HostContext, vf: string, instance: strin
   await note(host, vf, { instance, reason, at: host.clock.wall().toISOString() });
 }
 
-/** Remembers that an instance did not boot on this virtual function, whoever is to blame. */
+/** Remembers that an instance did not boot on this virtual function, whatever the cause. */
 export async function noteNoBoot(host: HostContext, vf: string, instance: string, reason: string): Promise<void> {
   const proven = (await read(host, vf))?.failures.some((one) => one.instance === instance && !one.unproven);
   if (!proven) await note(host, vf, { instance, reason, at: host.clock.wall().toISOString(), unproven: true });

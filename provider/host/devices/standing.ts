@@ -11,17 +11,20 @@ export interface Standing {
   /** Instance that it was typed for by us, with exactly the type that it reads; undefined = no such mark. */
   readonly markedFor: string | undefined;
   /** Why it may not be reset although it is ours; undefined = it may. */
-  readonly heldBack: string | undefined;
+  readonly blocked: string | undefined;
   readonly failures: number;
   readonly quarantined: boolean;
-  /** Where it carries several mdevs: whose they are, those of nobody's record, and the profiles of claims whose mdev is not made yet. */
-  readonly carries?: readonly string[];
+  /** Where it carries several vGPUs: the instances that claim them, those that no record claims, and the profiles claimed but not made yet. */
+  readonly claimants?: readonly string[];
   readonly foreign?: readonly string[];
-  readonly promised?: readonly string[];
+  readonly pending?: readonly string[];
 }
 
-/** Everybody who has an mdev on a function that carries several. */
-export const onIt = ({ carries = [], foreign = [] }: Partial<Standing> = {}): string[] => [...carries, ...foreign];
+/** Who has a vGPU on a PCI device that carries several: instances, and devices that no record claims. */
+export const occupants = ({ claimants = [], foreign = [] }: Partial<Standing> = {}): string[] => [
+  ...claimants,
+  ...foreign,
+];
 
 /** What is known of the host's virtual functions beside what they read. */
 export interface Standings {
@@ -41,7 +44,7 @@ export function loadOf(claims: readonly CurrentClaim[], cards: readonly Card[]):
   const offered = new Set(cards.flatMap((card) => card.functions.flatMap(offersOf).map(({ name }) => name)));
   const load = new Map<string, number | undefined>();
   for (const { claim } of claims) {
-    // A profile that no card knows any more tells nothing, whatever its name says.
+    // The size of a profile that no card offers any more is unknown, whatever its name.
     const size = offered.has(claim.profile) ? framebufferMiB(claim.profile) : 0;
     const before = load.has(claim.parent) ? load.get(claim.parent) : 0;
     load.set(claim.parent, size === 0 || before === undefined ? undefined : before + size);

@@ -7,7 +7,7 @@ export function isCurrent(host: HostContext, claim: Claim, machineId: string): b
   return claim.bootId === host.bootId && machineId === host.machineId;
 }
 
-/** Whether two records tell of one and the same claim. */
+/** Whether two records hold one and the same claim. */
 export function isSameClaim(one: Claim, other: Claim): boolean {
   const same = (key: "vf" | "mdevUuid" | "bootId" | "uptimeMs") => one[key] === other[key];
   return same("vf") && same("mdevUuid") && same("bootId") && same("uptimeMs");

@@ -6,7 +6,7 @@ import { lookAtOpenFiles, useOf } from "../devices/handles";
 import { type Candidate, candidates, roomOn } from "../devices/placement";
 import { framebufferMiB } from "../devices/profiles";
 import { rememberProfiles } from "../devices/remembered-profiles";
-import { onIt, type Standing, type Standings } from "../devices/standing";
+import { occupants, type Standing, type Standings } from "../devices/standing";
 import { type CurrentClaim, currentClaims } from "../store/claims";
 import { type Broken, findRecords, sortRecords } from "../store/records";
 
@@ -106,10 +106,10 @@ async function withBusy(
   for (const { address: vf, typeId } of cards.flatMap((card) => card.functions)) {
     const at = all.get(vf);
     // What a framework holds back already needs no other reason.
-    if (typeId === 0 || at?.claimedBy !== undefined || !at?.markedFor || at.heldBack !== undefined) continue;
+    if (typeId === 0 || at?.claimedBy !== undefined || !at?.markedFor || at.blocked !== undefined) continue;
     const device = { framework: framework.name, vf, typeId, mdevUuid: "", instance: at.markedFor };
     const use = useOf(await framework.handles(looked, device));
-    if (use !== undefined) all.set(vf, { ...at, heldBack: `in use: ${use}` });
+    if (use !== undefined) all.set(vf, { ...at, blocked: `in use: ${use}` });
   }
   return all;
 }
@@ -177,11 +177,11 @@ function statusOf(
     const causes = health.get(address)?.failures.map(({ instance, reason }) => `${instance}: ${reason}`) ?? [];
     return { status: "quarantined", who: causes.join("; ") };
   }
-  const who = onIt(at).join(", ");
-  if (typeId === 0 && who) return { status: at?.carries?.length ? "claimed" : "foreign", who };
+  const who = occupants(at).join(", ");
+  if (typeId === 0 && who) return { status: at?.claimants?.length ? "claimed" : "foreign", who };
   if (leaving.length > 0 && at?.markedFor !== undefined)
-    return { status: "dirty", who: at.heldBack ?? leaving.join("; ") };
-  if (typeId === 0) return { status: "free", who: at?.heldBack ?? "" };
+    return { status: "dirty", who: at.blocked ?? leaving.join("; ") };
+  if (typeId === 0) return { status: "free", who: at?.blocked ?? "" };
   if (at?.markedFor === undefined) return { status: "foreign", who: `type ${typeId} was not set by us` };
-  return { status: "dirty", who: at.heldBack ?? `left by ${at.markedFor}` };
+  return { status: "dirty", who: at.blocked ?? `left by ${at.markedFor}` };
 }

@@ -10,7 +10,7 @@ import { mdevNow } from "./find";
 import { mdevMarks, writeMark } from "./marks";
 import { createFile } from "./paths";
 
-/** Makes the mdev that is claimed. Its uuid is fresh, so there is nothing to reset, and nothing of somebody else's can be met. */
+/** Makes the mdev that is claimed. Its uuid is fresh, so there is nothing to reset, and no foreign device can be hit. */
 export async function assign(
   host: HostContext,
   { id, claim }: InstanceRecord & { readonly claim: Claim },
@@ -27,7 +27,7 @@ export async function assign(
     const seen = after.kind === "type" ? (after.leaving ?? `it has type ${after.typeId}`) : after.reason;
     throw new VgpuError(
       "device_verify_failed",
-      `mdev ${uuid} on ${vf} is not seen as made with type ${typeId}: ${seen}.`,
+      `mdev ${uuid} on ${vf} was not read back with type ${typeId}: ${seen}.`,
     );
   }
   await mdevMarks.remove(host, uuid, id);
@@ -37,7 +37,7 @@ export async function assign(
   return { done: false, kind: "refused", reason };
 }
 
-/** Whether a device, looked at anew, would still make one of this type. */
+/** Whether a device, read again, would still make one of this type. */
 async function stillOffers(host: HostContext, address: string, typeId: number): Promise<boolean> {
   const cards = await discoverMdevs(host).catch(() => []);
   const now = cards.flatMap((card) => card.functions).find((one) => one.address === address);

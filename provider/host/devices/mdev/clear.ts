@@ -16,8 +16,8 @@ export const scanTargetOf = ({ mdevUuid: uuid, vf, typeId }: Device): ScanTarget
 });
 
 /**
- * One try to remove it. The write would wait for whoever has the device open, and take it off the bus before, so who has it is looked at
- * right before; what counts afterwards is whether it is still there, never the errno.
+ * One try to remove it. The write would take it off the bus, then wait for all who have the device open, so open files are scanned right
+ * before; what counts afterwards is whether it is still there, never the errno.
  */
 export async function removeOnce(host: HostContext, device: Device, expected: Expected, lock: Held): Promise<Cleared> {
   const use = await inUse(host, scanTargetOf(device));

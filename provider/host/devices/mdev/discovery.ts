@@ -8,7 +8,7 @@ import type { Profile } from "../profiles";
 import { findMdev, LEAVING, type Mdev, mdevUuids } from "./find";
 import { CARRIERS, typeFolder, typeIdOf, typesFolder } from "./paths";
 
-/** Whether the host has an mdev bus on which NVIDIA types are offered. Throws when that cannot be told. */
+/** Whether the host has an mdev bus on which NVIDIA types are offered. Throws when that cannot be determined. */
 export async function offersMdevs(host: HostContext): Promise<boolean> {
   return (await carriers(host)).length > 0;
 }
@@ -23,12 +23,12 @@ async function carriers(host: HostContext): Promise<{ address: string; typeIds: 
       if (typeIds.length > 0) found.push({ address, typeIds: typeIds.sort((a, b) => a - b) });
     }
   } catch (error) {
-    throw new VgpuError("discovery_failed", `The mdev bus cannot be looked at: ${textOf(error)}.`);
+    throw new VgpuError("discovery_failed", `The mdev bus cannot be read: ${textOf(error)}.`);
   }
   return found;
 }
 
-/** Every PCI device on the mdev bus, whoever's types it offers. */
+/** Every PCI device on the mdev bus, of whatever vendor. */
 async function carrierAddresses(host: HostContext): Promise<string[]> {
   return (await listOrNone(host, CARRIERS)).filter((name) => pciAddress.safeParse(name).success).sort();
 }
@@ -83,7 +83,7 @@ export async function discoverMdevs(host: HostContext): Promise<Card[]> {
   const problems = cards.flatMap(({ unreadable }) => unreadable.map(({ address, reason }) => `${address}: ${reason}`));
   if (problems.length > 0 && cards.every((card) => card.functions.length === 0))
     throw new VgpuError("discovery_failed", `No device that carries mdevs could be read: ${problems.join("; ")}.`);
-  for (const problem of problems) host.warn(`It is left out: ${problem}.`);
+  for (const problem of problems) host.warn(`Not considered: ${problem}.`);
   return cards;
 }
 

@@ -6,16 +6,16 @@ import { carriedPath, MDEVS, mdevPath, typeIdOf } from "./paths";
 
 /**
  * What is true of an mdev that the bus does not list any more and whose folder is still there. The kernel takes it off the bus first,
- * then asks VFIO to let go of it, which waits until nobody has it open; its vGPU is not given back before.
+ * then asks VFIO to release it, which waits until it is closed; its vGPU is not given back before.
  */
-export const LEAVING = "it is being removed, and the kernel waits until nobody has it open";
+export const LEAVING = "it is being removed, and the kernel waits until it is closed";
 
 /** An mdev that is there. */
 export interface Mdev {
   readonly uuid: string;
   /** PCI device that carries it. */
   readonly device: string;
-  /** 0 when another vendor's driver made it, or when it is leaving: then nothing tells any more. */
+  /** 0 when another vendor's driver made it, or when it is leaving: then its type is unknown. */
   readonly typeId: number;
   /** See {@link LEAVING}. */
   readonly leaving: boolean;
@@ -63,7 +63,7 @@ export async function mdevNow(host: HostContext, { mdevUuid: uuid, vf: device, t
   try {
     const found = await findMdev(host, uuid);
     if (found) return { kind: "type", typeId: found.typeId };
-    if ((await mdevUuids(host)).includes(uuid)) return { kind: "unreadable", reason: "its type is not told" };
+    if ((await mdevUuids(host)).includes(uuid)) return { kind: "unreadable", reason: "its type is unknown" };
     if (await isCarried(host, uuid, device)) return { kind: "type", typeId, leaving: LEAVING };
     return (await pciDevices(host)).includes(device) ? { kind: "type", typeId: 0 } : { kind: "gone" };
   } catch (error) {

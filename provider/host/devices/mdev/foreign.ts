@@ -7,8 +7,8 @@ import { LEAVING } from "./find";
 import { mdevMarks } from "./marks";
 
 /**
- * Mdevs with an NVIDIA type that no record claims and that we did not make, and those that somebody is removing from under their VM: they
- * are of use to nobody any more and occupy their device.
+ * Mdevs with an NVIDIA type that no record claims and that we did not make, and those that are being removed from under their VM: they
+ * are unusable and occupy their device.
  */
 export async function reportForeign(host: HostContext, { claims }: Seen, note: Note): Promise<void> {
   const claimed = new Map(claims.map(({ id, claim }) => [claim.mdevUuid, id]));

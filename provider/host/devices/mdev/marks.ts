@@ -16,10 +16,10 @@ const mark = z.object({
   uptimeMs: z.number().check(z.minimum(0)),
 });
 
-/** Marks of mdevs, by uuid. They outlive a claim that was lost, and say which mdevs may be removed then. */
+/** Marks of mdevs, by uuid. They outlive a claim that was lost, and show which mdevs may be removed then. */
 export const mdevMarks = markFolder(`${RUN}/mdev`, mdevUuid, mark, (_uuid, { vf }) => vf);
 
-/** A uuid that a claim names is ours without a mark too: nobody else knew it when the claim was saved. */
+/** A uuid that a claim names is ours without a mark too: it was chosen at random and saved before it was used. */
 export async function readMark(host: HostContext, { mdevUuid, typeId, instance }: Device): Promise<Mark> {
   return (await mdevMarks.read(host, mdevUuid)) ?? { instance, typeId, bootId: host.bootId };
 }

@@ -5,7 +5,7 @@ import { isQuarantined, readFailures } from "../quarantine";
 import { type Inventory, loadOf, type Standing, type Standings } from "../standing";
 import { mdevMarks } from "./marks";
 
-/** What records, marks and failures say of every device that carries mdevs. */
+/** State of every device that carries mdevs by records, marks and failures. */
 export async function readStandings(
   host: HostContext,
   _forInstance: string,
@@ -41,8 +41,8 @@ async function onVirtual(
   return {
     claimedBy,
     markedFor: mark?.instance,
-    // Never made room for by a create: reconcile removes what nobody claims, once it is old enough.
-    heldBack: mark
+    // A create never removes it: reconcile removes what is unclaimed, once it is old enough.
+    blocked: mark
       ? `${made?.name}, made for ${mark.instance}, is still there${made?.leaving ? `: ${made.leaving}` : ""}`
       : left,
     ...(left !== undefined && claimedBy === undefined && !mark && { foreign: [left] }),
@@ -56,17 +56,17 @@ function onPhysical(
 ): StandingWithoutFailures {
   const here = claims.filter(({ claim }) => claim.vf === address);
   const made = new Set(carried.map(({ uuid }) => uuid));
-  const promised = here.filter(({ claim }) => !made.has(claim.mdevUuid)).map(({ claim }) => claim.profile);
+  const pending = here.filter(({ claim }) => !made.has(claim.mdevUuid)).map(({ claim }) => claim.profile);
   const known = new Map(here.map(({ id, claim }) => [claim.mdevUuid, id]));
   const foreign = carried
     .filter(({ uuid }) => !known.has(uuid))
-    .map(({ name, leaving }) => `${name} of nobody's record${leaving ? `: ${leaving}` : ""}`);
+    .map(({ name, leaving }) => `unclaimed ${name}${leaving ? `: ${leaving}` : ""}`);
   return {
     claimedBy: undefined,
     markedFor: undefined,
-    heldBack: undefined,
-    carries: here.map(({ id }) => id),
+    blocked: undefined,
+    claimants: here.map(({ id }) => id),
     foreign,
-    promised,
+    pending,
   };
 }

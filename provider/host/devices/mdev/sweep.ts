@@ -5,7 +5,7 @@ import type { Device } from "../framework";
 import { findMdev } from "./find";
 import { mdevMarks } from "./marks";
 
-/** One that somebody made anew on another device is not ours; one that is young may have a claim that has not come to the disk. */
+/** One that was made again on another device is not ours; a recent one may have a claim that is not on the disk yet. */
 export async function whyNotSwept(
   host: HostContext,
   { mdevUuid, vf, instance }: Device,

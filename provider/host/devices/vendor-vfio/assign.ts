@@ -21,7 +21,7 @@ export async function assign(
   const end = await host.driver.write(typeFileOf(vf), String(typeId), lock, host.settings.writeDeadlineMs);
   if (!end.ended) throw hanging(`type ${typeId} to ${vf}`, end.pid);
   const after = await readType(host, vf);
-  // What has a type although our write failed, somebody else gave it, be it the same type. How it failed decides nothing.
+  // A type that is there although our write failed was set by another program, be it the same type. How the write failed decides nothing.
   const isOthers = !end.accepted && after.kind === "type" && after.typeId !== 0;
   if (!isOthers && after.kind === "type" && after.typeId === typeId) return { done: true };
   if (after.kind !== "type") {
@@ -32,8 +32,8 @@ export async function assign(
   }
   await removeMark(host, vf, record.id);
   if (isOthers) {
-    host.warn(`${vf} is foreign: somebody else gave it type ${after.typeId} first.`);
-    return failed("not as written", `somebody else gave it type ${after.typeId} first`);
+    host.warn(`${vf} is foreign: another program set type ${after.typeId} first.`);
+    return failed("not as written", `another program set type ${after.typeId} first`);
   }
   if (after.typeId !== 0) {
     host.warn(`${vf} is foreign: it reads type ${after.typeId} after type ${typeId} was written.`);
@@ -46,7 +46,7 @@ export async function assign(
   return failed("refused", reason);
 }
 
-/** Whether a virtual function's catalogue, read anew, has the profile; one that cannot be read offers nothing. */
+/** Whether a virtual function's catalogue, read again, has the profile; one that cannot be read offers nothing. */
 async function stillOffers(host: HostContext, vf: string, profile: string): Promise<boolean> {
   const cards = await discover(host).catch(() => []);
   const now = cards.flatMap((card) => card.functions).find((one) => one.address === vf);

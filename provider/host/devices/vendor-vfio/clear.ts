@@ -13,7 +13,7 @@ export const scanTargetOf = (vf: string): ScanTarget => ({
 });
 
 /**
- * One try to write 0, under the virtual function's lock: handles, type and mark are looked at right before the write, since
+ * One try to write 0, under the virtual function's lock: open files, type and mark are read right before the write, since
  * sysfs has no compare-and-swap; what counts afterwards is what is read back, never the errno.
  */
 export async function clearOnce(host: HostContext, vf: string, expected: Expected, lock: Held): Promise<Cleared> {

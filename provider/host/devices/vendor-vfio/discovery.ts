@@ -36,7 +36,7 @@ export async function discover(host: HostContext): Promise<Card[]> {
   if (problems.length > 0 && cards.every((card) => card.functions.length === 0)) {
     throw new VgpuError("discovery_failed", `No virtual function could be read: ${problems.join("; ")}.`);
   }
-  for (const problem of problems) host.warn(`It is left out: ${problem}.`);
+  for (const problem of problems) host.warn(`Not considered: ${problem}.`);
   return cards;
 }
 
@@ -47,7 +47,7 @@ async function vgpuParent(host: HostContext, address: string): Promise<string | 
     return (await physicalFunctionOf(host, address)) ?? "";
   } catch (error) {
     if (isNotFound(error)) return undefined;
-    throw new VgpuError("discovery_failed", `${PCI}/${address} cannot be looked at: ${textOf(error)}.`);
+    throw new VgpuError("discovery_failed", `${PCI}/${address} cannot be read: ${textOf(error)}.`);
   }
 }
 
@@ -70,7 +70,7 @@ async function readCard(host: HostContext, parent: string, addresses: readonly s
   return { parent, model: modelFrom(read, parent), functions, unreadable };
 }
 
-/** What one virtual function reads now. */
+/** The current type of one virtual function. */
 export async function readType(host: HostContext, vf: string): Promise<TypeReading> {
   try {
     const names = await listBus(host);

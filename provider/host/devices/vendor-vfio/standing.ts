@@ -7,7 +7,7 @@ import { isQuarantined, readFailures } from "../quarantine";
 import { type Inventory, loadOf, type Standing, type Standings } from "../standing";
 import { readMark } from "./marks";
 
-/** What claims, marks and failures say of every virtual function. */
+/** State of every virtual function by claims, marks and failures. */
 export async function readStandings(
   host: HostContext,
   forInstance: string,
@@ -29,10 +29,10 @@ export async function readStandings(
   return { standing, load, health };
 }
 
-type MarkFacts = Pick<Standing, "markedFor" | "heldBack">;
-const NO_MARK: MarkFacts = { markedFor: undefined, heldBack: undefined };
+type MarkFacts = Pick<Standing, "markedFor" | "blocked">;
+const NO_MARK: MarkFacts = { markedFor: undefined, blocked: undefined };
 
-/** Whom a virtual function was typed for, and whether it must be left alone for that instance's sake. */
+/** The instance that a virtual function was typed for, and why that instance may still need it. */
 async function markOf(
   host: HostContext,
   vf: string,
@@ -44,9 +44,9 @@ async function markOf(
     if (!mark) return NO_MARK;
     return {
       markedFor: mark.typeId === typeId ? mark.instance : undefined,
-      heldBack: mark.instance === forInstance ? undefined : await whyBlocked(host, vf, mark.instance, records),
+      blocked: mark.instance === forInstance ? undefined : await whyBlocked(host, vf, mark.instance, records),
     };
   } catch (error) {
-    return { markedFor: undefined, heldBack: textOf(error) };
+    return { markedFor: undefined, blocked: textOf(error) };
   }
 }

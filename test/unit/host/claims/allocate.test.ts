@@ -184,7 +184,7 @@ test("B-07 (b) an unknown profile is named together with what is offered", async
   });
 });
 
-test("B-07 (c) when no function is available now, it says who uses what", async () => {
+test("B-07 (c) when it is not available now, it reports who uses what", async () => {
   const sim = new Sim({ vfs: 2 });
   await create(sim, "first");
   foreignTypes(sim, VF2, OTHER_TYPE);

@@ -48,7 +48,7 @@ test.each<[string, Partial<ReleaseFacts>, Partial<typeof holding>, string, RegEx
     /0000:01:00.4 .*hangs.*pid 5/,
   ],
   [
-    "I-09 a process that cannot be looked at may be the writer",
+    "I-09 a process that cannot be examined may be the writer",
     { ...unseen, ...zero },
     {},
     "device_busy",
@@ -64,7 +64,7 @@ test.each<[string, Partial<ReleaseFacts>, Partial<typeof holding>, string, RegEx
   ],
   ["I-01 (a) it reads 0 already", zero, {}, "drop", ""],
   ["I-01 (b) the function is gone", gone, {}, "drop", ""],
-  ["I-01 (b) gone, whoever cannot be looked at", { ...unseen, ...gone }, {}, "drop", ""],
+  ["I-01 (b) gone, whatever process cannot be examined", { ...unseen, ...gone }, {}, "drop", ""],
   [
     "H-12 a claim of an earlier boot, typed by somebody",
     { mark: undefined },

@@ -119,7 +119,7 @@ test("I-04 (a) a process that ends while it is looked at holds nothing", async (
   expect(sim.kernel.processes.size).toBe(0);
 });
 
-test("I-04 (b) a process whose files cannot be looked at counts as in use, and is named", async () => {
+test("I-04 (b) a process whose files cannot be read counts as in use, and is named", async () => {
   const sim = leftover();
   const process = sim.kernel.spawn("");
   process.unreadable = "EACCES";
@@ -170,7 +170,7 @@ test("I-08 a handle that is shown under another name counts by the device's numb
 test("I-08 a group that the kernel reports as busy counts also when no process shows the handle", async () => {
   const sim = leftover();
   await sim.hardware.open(`/dev/vfio/${vfAt(sim, VF1).iommuGroup}`, { pid: 1, readOnly: false });
-  await keeps(sim, "device_busy", new RegExp(`${VF1} of a is in use: the kernel says`));
+  await keeps(sim, "device_busy", new RegExp(`${VF1} of a is in use: the kernel reports`));
 });
 
 test("I-09 a write that hangs keeps its device and nothing else", async () => {
@@ -392,7 +392,7 @@ test.each(["group", "cdev"] as const)(
       writes: [`${VF1} ${TYPE} ok`],
       record: { claim: { vf: VF1 }, deleting: true },
       says: new RegExp(
-        `cause: device_busy: ${VF1} of a is in use: ${node === "group" ? "held open by pid" : "the kernel says"}`,
+        `cause: device_busy: ${VF1} of a is in use: ${node === "group" ? "held open by pid" : "the kernel reports"}`,
       ),
       outcome: "vgpu_cleanup_pending",
     });

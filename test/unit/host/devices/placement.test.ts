@@ -8,7 +8,7 @@ const P = "NVIDIA L40S-8Q";
 const idle: Standing = {
   claimedBy: undefined,
   markedFor: undefined,
-  heldBack: undefined,
+  blocked: undefined,
   failures: 0,
   quarantined: false,
 };
@@ -61,8 +61,8 @@ test.each<[string, Given, string[]]>([
   ["fewest failures, then address", { cards: [[{ failures: 1 }, {}, {}]] }, ["0.1", "0.2", "0.0"]],
   ["dirty stays behind what has failed", { cards: [[dirty, { failures: 1 }]] }, ["0.1", "0.0"]],
   ["never claimed, quarantined or foreign", { cards: [[{ claimedBy: "a" }, sick, { typeId: 7 }, {}]] }, ["0.3"]],
-  ["never dirty for one that may live", { cards: [[{ ...dirty, heldBack: "alive" }, {}]] }, ["0.1"]],
-  ["never clean but marked for one that may live", { cards: [[{ heldBack: "alive" }, {}]] }, ["0.1"]],
+  ["never dirty for one that may live", { cards: [[{ ...dirty, blocked: "alive" }, {}]] }, ["0.1"]],
+  ["never clean but marked for one that may live", { cards: [[{ blocked: "alive" }, {}]] }, ["0.1"]],
   ["never one whose own catalogue lacks the profile", { cards: [[{ hidden: true }, {}]] }, ["0.1"]],
 ])("B-03 P-04 within a card: %s", (_, given, wanted) => {
   expectDecision({ outcome: order(given) }, { outcome: wanted });
@@ -76,7 +76,7 @@ test("a pinned card is the only one asked", () => {
 test("B-06 only dirty functions of ours that nobody claims or may need are reclaimed", () => {
   const given = {
     cards: [
-      [dirty, { ...dirty, claimedBy: "a" }, { ...dirty, ...sick }, { typeId: 7 }, { ...dirty, heldBack: "alive" }, {}],
+      [dirty, { ...dirty, claimedBy: "a" }, { ...dirty, ...sick }, { typeId: 7 }, { ...dirty, blocked: "alive" }, {}],
     ],
   };
   const first = { vf: "0.0", parent: "card0", typeId: 7, profile: "x", dirty: true };

@@ -26,7 +26,7 @@ test.each([
     expectScenario(seenOf(sim, await create(sim, "a")), {
       writes: [`${VF1} ${TYPE} EPERM`, TYPED2],
       record: { claim: { vf: VF2 } },
-      says: new RegExp(`${VF1} is foreign: somebody else gave it type ${TYPE} first`),
+      says: new RegExp(`${VF1} is foreign: another program set type ${TYPE} first`),
       outcome: "",
     });
     await run(sim, "delete", { instance: "a" });

@@ -211,7 +211,7 @@ test("C-07 when it cannot be seen whether an mdev was made, the claim and a reta
   expectScenario(mdevSeen(sim, failed), {
     writes: [MADE],
     record: { retained: true, claim: { vf: VF1 } },
-    says: new RegExp(`cause: device_verify_failed: mdev ${uuid} on ${VF1} .*type ${TYPE}: its type is not told`),
+    says: new RegExp(`cause: device_verify_failed: mdev ${uuid} on ${VF1} .*type ${TYPE}: its type is unknown`),
     outcome: "vgpu_cleanup_pending",
   });
   expect(marksOf(sim)).toEqual([uuid]);
@@ -296,7 +296,7 @@ test("K-17 carriers that appear 40 s after boot are waited for, and that counts 
   expect(Object.keys(mdevsOf(sim))).toEqual([uuidOf(sim, "a")]);
 });
 
-test("Q-01 what cannot be read is shown as the record has it, the uuid too", async () => {
+test("Q-01 what cannot be read is reported from the record, the uuid too", async () => {
   const sim = mdevHost();
   await create(sim, "a");
   sim.kernel.unreadableUnits.add("vgpu-vm-a.service");

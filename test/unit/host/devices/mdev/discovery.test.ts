@@ -63,7 +63,7 @@ test.each([
   });
 });
 
-test("A-02 a device whose types are unreadable or no numbers is left out and named, and nothing is made on it", async () => {
+test("A-02 a device whose types are unreadable or no numbers is not considered, and is named, and nothing is made on it", async () => {
   for (const [file, fault] of [
     ["name", { errno: "EIO" }],
     ["available_instances", { answer: "many" }],

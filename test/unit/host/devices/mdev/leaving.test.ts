@@ -13,7 +13,7 @@ const MADE = `create ${VF1} ok`;
 const REMOVED = `remove ${VF1} ok`;
 const FOREIGN = "ffffffff-0000-4000-8000-000000000001";
 const GRACE_MS = 300_000;
-const WAITS = "it is being removed, and the kernel waits until nobody has it open";
+const WAITS = "it is being removed, and the kernel waits until it is closed";
 
 /** Another process gets the device from the VM's, and keeps it when that ends. */
 function share(sim: Sim, id: string): { readonly pid: number; close(): void } {
@@ -88,7 +88,7 @@ test("J-03 I-03 a holder whose node has gone is found by what is left of the dev
   expectScenario(await deleted(sim), {
     writes: [MADE],
     record: { claim: { mdevUuid: uuid }, deleting: true },
-    says: new RegExp(`cause: device_busy: mdev ${uuid} on ${VF1} of a is in use: the kernel says that /dev/vfio/`),
+    says: new RegExp(`cause: device_busy: mdev ${uuid} on ${VF1} of a is in use: the kernel reports /dev/vfio/`),
     outcome: "vgpu_cleanup_pending",
   });
   close();
@@ -235,7 +235,7 @@ test("H-02 a create that is repeated does not start on an mdev that is being rem
   });
 });
 
-test("A-04 an mdev that is listed and whose type is not told any more occupies its function", async () => {
+test("A-04 an mdev that is listed and whose type is unknown occupies its function", async () => {
   const sim = mdevHost();
   await foreignMdev(sim, FOREIGN);
   const find = sim.hardware.find.bind(sim.hardware);

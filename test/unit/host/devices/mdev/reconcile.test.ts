@@ -96,7 +96,7 @@ test("J-04 of all mdevs only the plain, old enough orphan with our mark is remov
   expect(mdevsOf(sim)).toHaveProperty(FOREIGN);
 });
 
-test("J-04 a process that cannot be looked at counts as in use", async () => {
+test("J-04 a process that cannot be examined counts as in use", async () => {
   const sim = mdevHost();
   const blind = sim.kernel.spawn("");
   const uuid = await orphan(sim, "a");

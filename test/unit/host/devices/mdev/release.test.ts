@@ -129,7 +129,7 @@ describe("release of an mdev", () => {
     expectScenario(await deleted(sim), { writes: [MADE, REMOVED], record: undefined, says: "", outcome: "" });
   });
 
-  test("I-04 a process that cannot be looked at counts as a holder", async () => {
+  test("I-04 a process that cannot be examined counts as a holder", async () => {
     const sim = mdevHost();
     // Before the VM: its process must not get the number of the VM's.
     const blind = sim.kernel.spawn("");
@@ -234,7 +234,7 @@ describe("release of an mdev", () => {
     expectScenario(await deleted(sim), { writes: [MADE, REMOVED], record: undefined, outcome: "" });
   });
 
-  test("I-01 an mdev that is listed without a type is not gone", async () => {
+  test("I-01 an mdev that is listed and whose type is unknown is not gone", async () => {
     const sim = mdevHost();
     await create(sim, "a");
     endVm(sim, "a");
@@ -244,7 +244,7 @@ describe("release of an mdev", () => {
     expectScenario(await deleted(sim), {
       writes: [MADE],
       record: { claim: { framework: "mdev", mdevUuid: uuid } },
-      says: new RegExp(`cause: discovery_failed: .*${uuid} on ${VF1}.*its type is not told`),
+      says: new RegExp(`cause: discovery_failed: .*${uuid} on ${VF1}.*its type is unknown`),
       outcome: "vgpu_cleanup_pending",
     });
   });

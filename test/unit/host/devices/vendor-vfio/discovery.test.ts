@@ -73,32 +73,35 @@ test("A-01 a virtual function without a parent is found with an empty one, and n
   expectScenario(seenOf(sim, await create(sim, "a")), { writes: [], record: undefined, outcome: "no_capacity" });
 });
 
-test.each(["unreadable", "no number"])("A-02 a function whose type is %s is left out and named", async (how) => {
-  const sim = new Sim({ vfs: 2 });
-  makeDirty(sim, VF1);
-  if (how === "unreadable") makeUnreadable(sim, VF1);
-  else pretendType(sim, VF1, "x");
-  const warnings: string[] = [];
-  const outcome = (await found(sim, warnings)).flatMap((card) => card.functions.map((vf) => vf.address));
-  expectScenario(
-    { writes: writes(sim), says: warnings.join("\n"), outcome },
-    { writes: [], says: new RegExp(VF1), outcome: [VF2] },
-  );
-  const typed = [`${VF2} ${TYPE} ok`];
-  expectScenario(seenOf(sim, await create(sim, "a")), {
-    writes: typed,
-    record: { claim: { vf: VF2 } },
-    says: new RegExp(VF1),
-    outcome: "",
-  });
-  expectScenario(seenOf(sim, await create(sim, "b"), "b"), {
-    writes: typed,
-    record: undefined,
-    says: new RegExp(VF1),
-    outcome: "no_capacity",
-  });
-  expectScenario(seenOf(sim, await run(sim, "reconcile", {})), { writes: typed, record: { claim: { vf: VF2 } } });
-});
+test.each(["unreadable", "no number"])(
+  "A-02 a function whose type is %s is not considered, and is named",
+  async (how) => {
+    const sim = new Sim({ vfs: 2 });
+    makeDirty(sim, VF1);
+    if (how === "unreadable") makeUnreadable(sim, VF1);
+    else pretendType(sim, VF1, "x");
+    const warnings: string[] = [];
+    const outcome = (await found(sim, warnings)).flatMap((card) => card.functions.map((vf) => vf.address));
+    expectScenario(
+      { writes: writes(sim), says: warnings.join("\n"), outcome },
+      { writes: [], says: new RegExp(VF1), outcome: [VF2] },
+    );
+    const typed = [`${VF2} ${TYPE} ok`];
+    expectScenario(seenOf(sim, await create(sim, "a")), {
+      writes: typed,
+      record: { claim: { vf: VF2 } },
+      says: new RegExp(VF1),
+      outcome: "",
+    });
+    expectScenario(seenOf(sim, await create(sim, "b"), "b"), {
+      writes: typed,
+      record: undefined,
+      says: new RegExp(VF1),
+      outcome: "no_capacity",
+    });
+    expectScenario(seenOf(sim, await run(sim, "reconcile", {})), { writes: typed, record: { claim: { vf: VF2 } } });
+  },
+);
 
 test("A-03 when every function is unreadable, discovery fails with all causes", async () => {
   const sim = new Sim({ gpus: 2, vfs: 1 });
@@ -132,7 +135,7 @@ test("A-04 (c) an mdev bus that offers no types is no mdev host: vendor VFIO is 
   expect(outcome.value).toMatchObject({ instance: { framework: "vendor-vfio" } });
 });
 
-test("A-05 a function whose catalogue has a bad row is left out, and the row is named", async () => {
+test("A-05 a function whose catalogue has a bad row is not considered, and the row is named", async () => {
   const sim = new Sim({ vfs: 1 });
   const path = `/sys/bus/pci/devices/${VF1}/nvidia/creatable_vgpu_types`;
   sim.hardware.faults.add({ on: "read", path, answer: "ID : vGPU Name\n1152 L40S-8Q" });

@@ -97,7 +97,7 @@ async function keepPending(
   id: string,
   { record, before, failure, cause }: Failed,
 ): Promise<VgpuError> {
-  const because = `${textOf(failure)} It could not be taken back: ${textOf(cause)}`;
+  const because = `What failed could not be taken back: ${textOf(cause)}`;
   const details = { instance: id, claimKept: record?.claim != null, ...(record?.claim && { vf: record.claim.vf }) };
   const error = (more: string, hint?: string) =>
     new VgpuError("vgpu_cleanup_pending", `${because} ${more}`, { details, cause: failure, ...(hint && { hint }) });

@@ -1,16 +1,14 @@
 import { randomUUID } from "node:crypto";
-import { isVgpuError, VgpuError } from "../protocol/errors";
-import { instanceValue, type Result } from "../protocol/messages";
-import { callVerb } from "./ask-host";
+import { instanceValue } from "../protocol/messages";
+import { askHost } from "./ask-host";
 import { imageFile } from "./check";
 import { KeptError } from "./failure";
-import { type FullInputs, withDefaults } from "./inputs";
-import { logOf } from "./log";
+import { withDefaults } from "./inputs";
 import { askingPlace } from "./origin";
-import { observed, plain, UNANSWERED } from "./outputs";
+import { type Observed, observed, plain, UNANSWERED } from "./outputs";
 import { pulumiId } from "./pulumi-id";
 import { withAlias } from "./renamed";
-import { resolveConnection } from "./resolve-connection";
+import { SentFailure } from "./sent-failure";
 import { adopts, settings } from "./settings";
 import { toSpec } from "./to-spec";
 
@@ -19,54 +17,44 @@ import { toSpec } from "./to-spec";
  * nothing of it is claimed or stored there: the VM must stay reachable.
  */
 export async function createInstance(values: Record<string, unknown>): Promise<{ id: string; outs: object }> {
-  const inputs = withDefaults(values) as unknown as FullInputs;
+  const inputs = withDefaults(values);
   const { host, name, owner } = inputs;
   const id = pulumiId(host, name);
-  const incarnation = randomUUID();
-  const nothing = { ...UNANSWERED, instanceId: name, ownerId: owner, incarnation };
-  const given = await settings();
-  const target = await resolveConnection({ host, program: inputs.connection, settings: given });
-  const ask = {
-    verb: "create",
-    instance: name,
-    incarnation,
-    owner,
-    spec: toSpec(inputs),
-    adopt: inputs.adopt || adopts(given, name),
-    ...(await askingPlace()),
-  } as const;
-
-  const result = await callVerb({
-    host,
-    target,
-    ask,
-    log: logOf(name),
-    changes: true,
-    imageFile: imageFile(inputs.image),
-  }).catch((error: unknown) => {
-    if (isVgpuError(error) && error.code === "result_unknown")
-      throw new KeptError(error, id, { ...inputs, ...nothing });
-    throw error;
-  });
-  if (!result.ok) throw failed(result, id, inputs, incarnation);
-  const value = instanceValue.safeParse(result.value);
-  if (!value.success) {
-    const error = new VgpuError(
-      "protocol_mismatch",
-      `${host} answered create of instance '${name}' in a form that is not known.`,
-    );
-    throw new KeptError(error, id, { ...inputs, ...nothing, storeId: result.storeId });
+  const before = { ...UNANSWERED, instanceId: name, ownerId: owner, incarnation: randomUUID() };
+  const { incarnation } = before;
+  const adopt = inputs.adopt || adopts(await settings(), name);
+  try {
+    const { instance } = await askHost({
+      host,
+      connection: { program: inputs.connection },
+      ask: {
+        verb: "create",
+        instance: name,
+        incarnation,
+        owner,
+        spec: toSpec(inputs),
+        adopt,
+        ...(await askingPlace()),
+      },
+      answer: instanceValue,
+      imageFile: imageFile(inputs.image),
+    });
+    return { id, outs: plain({ ...inputs, ...observed(instance, before) }) };
+  } catch (failure) {
+    if (!(failure instanceof SentFailure)) throw failure;
+    const error = withAlias(failure, owner);
+    const left = leftBy(failure, before);
+    throw left ? new KeptError(error, id, { ...inputs, ...left }) : error;
   }
-  return { id, outs: plain({ ...inputs, ...observed(value.data.instance, nothing) }) };
 }
 
-function failed(result: Extract<Result, { ok: false }>, id: string, inputs: FullInputs, incarnation: string): unknown {
-  const { view } = result;
-  const error = withAlias(result.error, inputs.owner);
-  if (!view) return error;
+/** What a failed create left that is this resource's; undefined when nothing is. */
+function leftBy({ code, after, storeId }: SentFailure, before: Observed): Observed | undefined {
+  if (after === "unknown") return { ...before, storeId };
+  if (after === null) return undefined;
   // What belongs to somebody else, or to another state, must not come into this one by a failure.
-  const refused = error.code === "owned_by_other" || error.code === "already_exists";
-  const foreign = view.ownerId !== "" && view.ownerId !== inputs.owner;
-  if (view.incarnation !== incarnation && (refused || foreign)) return error;
-  return new KeptError(error, id, { ...inputs, ...observed(view, { ownerId: inputs.owner, incarnation }) });
+  const isRefused = code === "owned_by_other" || code === "already_exists";
+  const isForeign = after.ownerId !== "" && after.ownerId !== before.ownerId;
+  if (after.incarnation !== before.incarnation && (isRefused || isForeign)) return undefined;
+  return observed(after, before);
 }

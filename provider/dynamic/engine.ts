@@ -1,4 +1,5 @@
 import { connect } from "node:net";
+import { VgpuError } from "../protocol/errors";
 
 const ANSWER_MS = 2_000;
 
@@ -23,5 +24,13 @@ export function engineLives(address = engineAddress()): Promise<boolean> {
     socket.setTimeout(ANSWER_MS, () => answer(true));
     socket.once("connect", () => answer(true));
     socket.on("error", () => answer(false));
+  });
+}
+
+/** Nothing is begun for an engine that has exited: no state would ever name it. */
+export async function requireEngine(): Promise<void> {
+  if (await engineLives()) return;
+  throw new VgpuError("internal", "The Pulumi engine that asked for this has gone, so nothing was begun.", {
+    hint: "Run the same command again.",
   });
 }

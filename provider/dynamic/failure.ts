@@ -1,4 +1,5 @@
-import { describe, type ErrorShape, toShape } from "../protocol/errors";
+import { describe } from "../protocol/describe";
+import { toShape } from "../protocol/errors";
 import { printable } from "../protocol/printable";
 import { plain } from "./outputs";
 
@@ -41,5 +42,3 @@ export async function guarded<T>(work: () => Promise<T>): Promise<T> {
     throw error instanceof KeptError ? error : expected(error);
   }
 }
-
-export type { ErrorShape };

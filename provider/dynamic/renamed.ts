@@ -1,4 +1,4 @@
-import type { ErrorShape } from "../protocol/errors";
+import { reworded, type VgpuError } from "../protocol/errors";
 
 /**
  * The URN in an owner's text when that is another resource of the same type in the same stack: the program's own instance under the name
@@ -12,14 +12,13 @@ export function formerUrn(there: string, owner: string): string | undefined {
 }
 
 /** A refusal by such an instance, with the alias to write as its hint. The text takes no part in any decision but this one. */
-export function withAlias(error: ErrorShape, owner: string): ErrorShape {
+export function withAlias(error: VgpuError, owner: string): VgpuError {
   const [, there] = /\bmade by (.+) at \d{4}-\d\d-\d\dT/.exec(error.message) ?? [];
   const urn = error.code === "owned_by_other" && there !== undefined ? formerUrn(there, owner) : undefined;
   if (urn === undefined) return error;
-  return {
-    ...error,
+  return reworded(error, {
     hint: `It is this stack's under another name. If the resource was renamed, or moved into or out of a component, give it the option aliases: ["${urn}"] and it keeps its VM. If it is another resource, choose another name.`,
-  };
+  });
 }
 
 /** The parts of `<organisation>/urn:pulumi:<stack>::<project>::<parents' types>$<type>::<name>`. */

@@ -1,5 +1,6 @@
 import { parseArgs } from "node:util";
-import { describe, VgpuError } from "../protocol/errors";
+import { describe } from "../protocol/describe";
+import { VgpuError } from "../protocol/errors";
 import { EXIT, type Request, type Result, request } from "../protocol/messages";
 import { PROTOCOL } from "../protocol/names";
 import type { Finding } from "../protocol/report";

@@ -1,17 +1,23 @@
 import * as z from "zod/mini";
+import { NEWER_CODE } from "./describe";
 import { type ErrorShape, isErrorCode } from "./errors";
 
-/** An error as it stands on the wire and in records. A code that only a newer release knows is `internal` here. */
+/** An error as it is on the wire and in records. A code that only a newer release knows is `internal` here, and kept among the details. */
 export const errorShape: z.ZodMiniType<ErrorShape> = z.lazy(() =>
-  z.object({
-    code: z.pipe(
-      z.string(),
-      z.transform((code: string) => (isErrorCode(code) ? code : "internal")),
+  z.pipe(
+    z.object({
+      code: z.string(),
+      message: z.string(),
+      hint: z.string(),
+      retryable: z.boolean(),
+      details: z.optional(z.record(z.string(), z.unknown())),
+      cause: z.optional(errorShape),
+    }),
+    z.transform(
+      ({ code, details, ...words }): ErrorShape =>
+        isErrorCode(code)
+          ? { code, ...words, ...(details && { details }) }
+          : { code: "internal", ...words, details: { ...details, [NEWER_CODE]: code } },
     ),
-    message: z.string(),
-    hint: z.string(),
-    retryable: z.boolean(),
-    details: z.optional(z.record(z.string(), z.unknown())),
-    cause: z.optional(errorShape),
-  }),
+  ),
 );

@@ -148,7 +148,7 @@ export const ERRORS = {
 
 export type ErrorCode = keyof typeof ERRORS;
 
-/** The shape of an error on the wire and in the store. */
+/** An error as plain data: on the wire and in the store. */
 export interface ErrorShape {
   readonly code: ErrorCode;
   /** One sentence: what failed, where. */
@@ -166,30 +166,34 @@ export const isErrorCode = (code: string): code is ErrorCode => known.has(code);
 
 const MARKER = "pulumi-vgpu/error";
 
+export interface ErrorParts {
+  readonly hint?: string;
+  readonly details?: Record<string, unknown>;
+  readonly cause?: unknown;
+  readonly retryable?: boolean;
+}
+
 /**
- * An expected failure, with the same shape in both programs. Recognise it with {@link isVgpuError}: `instanceof` fails
+ * An expected failure, of the same form in both programs. Recognise it with {@link isVgpuError}: `instanceof` fails
  * across two copies of the package.
  */
-export class VgpuError extends Error implements ErrorShape {
+export class VgpuError extends Error {
   readonly marker = MARKER;
   override readonly name = "VgpuError";
   readonly code: ErrorCode;
   readonly hint: string;
   readonly retryable: boolean;
   readonly details: Record<string, unknown> | undefined;
-  override readonly cause: ErrorShape | undefined;
+  /** What lies beneath, when this error wraps another. */
+  override readonly cause: (Error & { readonly code?: string }) | undefined;
 
-  constructor(
-    code: ErrorCode,
-    message: string,
-    more: { hint?: string; details?: Record<string, unknown>; cause?: unknown; retryable?: boolean } = {},
-  ) {
+  constructor(code: ErrorCode, message: string, { hint, details, cause, retryable }: ErrorParts = {}) {
     super(message);
     this.code = code;
-    this.hint = more.hint ?? ERRORS[code].hint;
-    this.retryable = more.retryable ?? ERRORS[code].retryable;
-    this.details = more.details;
-    this.cause = more.cause === undefined ? undefined : toShape(more.cause);
+    this.hint = hint ?? ERRORS[code].hint;
+    this.retryable = retryable ?? ERRORS[code].retryable;
+    this.details = details;
+    this.cause = cause === undefined || cause instanceof Error ? cause : fromShape(toShape(cause));
   }
 }
 
@@ -201,15 +205,21 @@ export function isVgpuError(error: unknown): error is VgpuError {
 export function toShape(error: unknown): ErrorShape {
   if (isVgpuError(error) || isShape(error)) {
     const { code, message, hint, retryable, details, cause } = error;
-    return { code, message, hint, retryable, ...(details && { details }), ...(cause && { cause }) };
+    return { code, message, hint, retryable, ...(details && { details }), ...(cause && { cause: toShape(cause) }) };
   }
   const message = error instanceof Error ? error.message : String(error);
   return { code: "internal", message, hint: ERRORS.internal.hint, retryable: false };
 }
 
 /** An error again, from its plain shape. */
-export function fromShape(shape: ErrorShape): VgpuError {
-  const { code, message, hint, retryable, details, cause } = shape;
+export function fromShape({ code, message, hint, retryable, details, cause }: ErrorShape): VgpuError {
+  const parts = { hint, retryable, ...(details && { details }), ...(cause && { cause: fromShape(cause) }) };
+  return new VgpuError(code, message, parts);
+}
+
+/** The same error with another message or another hint. */
+export function reworded(error: VgpuError, { message = error.message, hint = error.hint }): VgpuError {
+  const { code, retryable, details, cause } = error;
   return new VgpuError(code, message, { hint, retryable, ...(details && { details }), ...(cause && { cause }) });
 }
 
@@ -217,11 +227,4 @@ function isShape(value: unknown): value is ErrorShape {
   return (
     typeof value === "object" && value !== null && known.has(String((value as ErrorShape).code)) && "hint" in value
   );
-}
-
-/** All that a person needs, in one line: code, sentence, cause, hint. */
-export function describe(error: ErrorShape): string {
-  const causes: string[] = [];
-  for (let at = error.cause; at; at = at.cause) causes.push(`${at.code}: ${at.message}`);
-  return `${error.code}: ${error.message}${causes.map((text) => ` (cause: ${text})`).join("")} ${error.hint}`;
 }

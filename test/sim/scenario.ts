@@ -1,4 +1,5 @@
-import { describe, toShape } from "../../provider/protocol/errors";
+import { describe } from "../../provider/protocol/describe";
+import { toShape } from "../../provider/protocol/errors";
 import type { ScenarioColumns } from "../support/expect-scenario";
 import { DiskError } from "./disk";
 import { cdevFacts, type Process, vfioFacts } from "./kernel";

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import { fromShape, VgpuError } from "../../protocol/errors";
+import { VgpuError } from "../../protocol/errors";
 import type { InstanceRecord } from "../../protocol/record";
 import type { Progress } from "../claims/allocate";
 import { releaseClaim } from "../claims/release";
@@ -134,7 +134,7 @@ function withLastCause(error: unknown, last: unknown): VgpuError {
     hint,
     retryable,
     ...(details && { details }),
-    cause: cause ? withLastCause(fromShape(cause), last) : last,
+    cause: cause ? withLastCause(cause, last) : last,
   });
 }
 

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { describe } from "../../../provider/protocol/errors";
+import { describe } from "../../../provider/protocol/describe";
 import type { Request, RequestOf, Result, Verb } from "../../../provider/protocol/messages";
 import type { InstanceRecord } from "../../../provider/protocol/record";
 import type { Spec } from "../../../provider/protocol/spec";

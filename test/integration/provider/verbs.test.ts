@@ -286,7 +286,10 @@ requires(
       [{ result: { ok: true, storeId: "another", value: { instance: null } } }, "store_mismatch"],
       [fakeHost.failure({ code: "store_mismatch" }, null), "store_mismatch"],
       [fakeHost.failure({ code: "not_found" }, null), "not_found"],
-      [fakeHost.failure({ code: "a_code_of_tomorrow" }, null), "internal"],
+      [
+        fakeHost.failure({ code: "a_code_of_tomorrow" }, null),
+        "internal (a_code_of_tomorrow): on gpu-1: it failed. Do something.",
+      ],
     ];
     for (const [script, code] of answers) {
       fakeHost.next("read", script);
@@ -294,7 +297,7 @@ requires(
     }
     const reach = async (more: Values) =>
       (await failure(provider.read(id, { ...outs, connection: fakeHost.connection(more) }))).message;
-    expect(await reach({ port: await freePort() })).toContain("host_unreachable");
+    expect(await reach({ port: await freePort() })).toContain("host_unreachable: gpu-1: SSH to root@127.0.0.1:");
     sshd.keygen("stranger", "ed25519");
     expect(await reach({ hostKey: sshd.publicKey("stranger") })).toContain("host_key_mismatch");
     expect(await reach({ privateKey: readFileSync(join(sshd.dir, "stranger"), "utf8") })).toContain("auth_failed");

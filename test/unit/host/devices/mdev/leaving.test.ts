@@ -223,7 +223,10 @@ test("H-02 a create that is repeated does not start on an mdev that is being rem
   expectScenario(mdevSeen(sim, await run(sim, "create", asked)), {
     writes: [MADE],
     record: { claim: { mdevUuid: uuid } },
-    says: /cause: device_busy: /,
+    says: [
+      new RegExp(`cause: device_busy: mdev ${uuid} on ${VF1} of a is in use: held open by pid`),
+      /cause: vgpu_cleanup_pending: The earlier claim of a must be released/,
+    ],
     outcome: "vgpu_cleanup_pending",
   });
   close();

@@ -6,6 +6,7 @@ import { ensureFolder, listIfThere, PART, replaceFile, unlinkIfThere } from "./f
 
 /** Marks of one kind of device, in `/run`: the instance that a device was made for, by name of the device. */
 export interface MarkFolder<T> {
+  readonly folder: string;
   /** Undefined for one of an earlier boot. Throws `inventory_ambiguous` when it is malformed. */
   read(host: HostContext, name: string): Promise<T | undefined>;
   /** Devices that have a mark. */
@@ -42,6 +43,7 @@ export function markFolder<T extends { readonly instance: string; readonly bootI
   }
 
   return {
+    folder,
     read,
     names: async (host) =>
       (await listIfThere(host.files, folder)).filter((name) => names.safeParse(name).success).sort(),

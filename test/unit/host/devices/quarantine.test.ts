@@ -206,7 +206,7 @@ test("P-04 nothing is created or started on a quarantined function", async () =>
   expectRow(seenOf(sim, await create(sim, "b"), "b"), { writes, record: undefined, says, outcome: "quarantined" });
 });
 
-test("P-01 P-02 whether the device or the instance is to blame is told by where else it boots, not by QEMU's words", async () => {
+test("P-01 P-02 whether the device or the instance failed is decided by where else it boots, not by QEMU's message", async () => {
   const sim = new Sim({ vfs: 2 });
   sim.kernel.guests.set("bad", { fails: true });
   sim.kernel.guests.set("worse", { fails: true });

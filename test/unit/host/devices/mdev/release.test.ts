@@ -9,14 +9,14 @@ import { CARD, endVm, factsOf, foreignRemove, marksOf, mdevHost, mdevSeen, mdevs
 const MADE = `create ${VF1} ok`;
 const REMOVED = `remove ${VF1} ok`;
 const deleted = async (sim: Sim) => mdevSeen(sim, await run(sim, "delete", { instance: "a" }));
-/** The same write tried again and again is told once. */
+/** The same write tried again and again is listed once. */
 const distinct = (seen: Row<string>): Row<string> => ({
   ...seen,
   writes: (seen.writes ?? []).filter((one, index, all) => one !== all[index - 1]),
 });
 
 describe("release of an mdev", () => {
-  test("J-01 with a corrupt record elsewhere, delete and stop still remove it: its uuid is nobody else's", async () => {
+  test("J-01 with a corrupt record elsewhere, delete and stop still remove it: no other record can name its uuid", async () => {
     for (const verb of ["delete", "stop"] as const) {
       const sim = mdevHost();
       await create(sim, "a");

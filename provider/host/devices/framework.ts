@@ -77,6 +77,8 @@ export interface Framework {
   removeMark(host: HostContext, device: Device, instance: string): Promise<void>;
   /** The name in messages of the device of a malformed mark. */
   nameOfMark(name: string): string;
+  /** Where its marks are: whatever is in there is a sign of an instance. */
+  readonly markFolder: string;
   /** Names of all marks, of whatever boot, unread. */
   markNames(host: HostContext): Promise<string[]>;
   /** The device of a mark of this boot. Throws `inventory_ambiguous` when the mark is malformed. */

@@ -84,6 +84,9 @@ export async function allMarked(host: HostContext): Promise<Device[]> {
   return all;
 }
 
+/** Where the marks of all frameworks are. */
+export const MARK_FOLDERS: readonly string[] = ALL.map(({ markFolder }) => markFolder);
+
 /** Names of all marks of all frameworks, of whatever boot. */
 export async function markNames(host: HostContext): Promise<string[]> {
   return (await Promise.all(ALL.map((framework) => framework.markNames(host)))).flat();

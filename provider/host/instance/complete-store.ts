@@ -1,4 +1,5 @@
-import { IMAGES, INSTANCES, RUN } from "../../protocol/paths";
+import { IMAGES, INSTANCES } from "../../protocol/paths";
+import { MARK_FOLDERS } from "../devices";
 import { listIfThere, readIfThere } from "../store/files";
 import { type Identity, isBeingMade, writeStoreFile } from "../store/identity";
 import { findRecords } from "../store/records";
@@ -43,13 +44,17 @@ async function whyUnsafe(world: System, { storeMachineId, witnessed }: Identity)
   // An empty folder may be a mount point without its file system: then something else tells of instances.
   const signs = [
     ...(await units.names()),
-    ...(await listIfThere(files, `${RUN}/vf`)).map((vf) => `${RUN}/vf/${vf}`),
-    ...(await listIfThere(files, `${RUN}/mdev`)).map((uuid) => `${RUN}/mdev/${uuid}`),
-    ...(await listIfThere(files, RUN_FOLDERS)).map((id) => `${RUN_FOLDERS}/${id}`),
+    ...(await pathsIn(files, [...MARK_FOLDERS, RUN_FOLDERS])),
     ...(await listIfThere(files, IMAGES)).filter((name) => name !== "incoming").map((name) => `${IMAGES}/${name}`),
     ...((await isMountMissing(files)) ? ["/etc/fstab"] : []),
   ];
   return signs.length > 0 ? `${missing}, and the folder is empty, but there is ${signs.join(", ")}` : undefined;
+}
+
+async function pathsIn(files: Files, folders: readonly string[]): Promise<string[]> {
+  const paths: string[] = [];
+  for (const folder of folders) paths.push(...(await listIfThere(files, folder)).map((name) => `${folder}/${name}`));
+  return paths;
 }
 
 /** Whether the folder should have a file system of its own and does not have it now. */

@@ -7,6 +7,7 @@ import { readJson } from "./json";
 
 /** Marks of one kind of device, in `/run`: the instance that a device was made for, by name of the device. */
 export interface MarkFolder<T> {
+  readonly folder: string;
   /** Undefined for one of an earlier boot. Throws `inventory_ambiguous` when it is malformed. */
   read(host: HostContext, name: string): Promise<T | undefined>;
   /** Devices that have a mark. */
@@ -36,6 +37,7 @@ export function markFolder<T extends { readonly instance: string; readonly bootI
   }
 
   return {
+    folder,
     read,
     names: async (host) =>
       (await listIfThere(host.files, folder)).filter((name) => names.safeParse(name).success).sort(),

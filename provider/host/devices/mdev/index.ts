@@ -33,6 +33,7 @@ export const mdev: Framework = {
   writeMark,
   removeMark: (host, { mdevUuid }, instance) => mdevMarks.remove(host, mdevUuid, instance),
   nameOfMark: (name) => `mdev ${name}`,
+  markFolder: mdevMarks.folder,
   markNames: mdevMarks.names,
   async markedDevice(host, mdevUuid): Promise<Device | undefined> {
     const mark = await mdevMarks.read(host, mdevUuid);

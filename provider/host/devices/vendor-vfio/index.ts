@@ -5,7 +5,7 @@ import { assign } from "./assign";
 import { clearOnce, scanTargetOf } from "./clear";
 import { discover, readType } from "./discovery";
 import { reportForeign } from "./foreign";
-import { markedVfs, readMark, removeMark, writeMark } from "./marks";
+import { markedVfs, markFolder, readMark, removeMark, writeMark } from "./marks";
 import { readStandings } from "./standing";
 
 /** A vGPU is a virtual function that was given a type. */
@@ -28,6 +28,7 @@ export const vendorVfio: Framework = {
   writeMark: (host, { vf, instance, typeId }) => writeMark(host, vf, instance, typeId),
   removeMark: (host, { vf }, instance) => removeMark(host, vf, instance),
   nameOfMark: (name) => name,
+  markFolder,
   markNames: markedVfs,
   async markedDevice(host, vf) {
     const mark = await readMark(host, vf);

@@ -96,7 +96,7 @@ test("B-04 (b) a foreign function is never reset", async () => {
   });
 });
 
-test("B-05 a dirty function that somebody holds open is passed over, and alone it is device_busy", async () => {
+test("B-05 a dirty function that a process holds open is passed over, and alone it is device_busy", async () => {
   const sim = new Sim({ vfs: 2 });
   makeDirty(sim, VF1);
   makeDirty(sim, VF2);

@@ -172,7 +172,7 @@ test("H-10 (b) one that cannot be read for another reason keeps the claim, and i
   });
 });
 
-test("H-12 a claim of an earlier boot is dropped when the device is somebody else's now", async () => {
+test("H-12 a claim of an earlier boot is dropped when the device is foreign now", async () => {
   const sim = new Sim();
   putRecord(sim, "a", { claim: claimOn(sim) });
   sim.reboot();
@@ -211,7 +211,7 @@ test("H-13 a device of another type is not ours any more: both types are named",
   expect(markOf(sim, VF1)).toBeUndefined();
 });
 
-test("H-15 the claim's own type without a mark was set by somebody else", async () => {
+test("H-15 the claim's own type without a mark was set by another program", async () => {
   const { sim } = await claimants();
   sim.disk.erase(`/run/vgpu/vf/${VF1}`);
   expectScenario(seenOf(sim, await release(sim)), {

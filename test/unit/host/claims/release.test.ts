@@ -101,7 +101,7 @@ test.each([
   await goes(sim, [`${VF1} 0 ok`]);
 });
 
-test("I-04 (a) a process that ends while it is looked at holds nothing", async () => {
+test("I-04 (a) a process that ends during the scan holds nothing", async () => {
   const sim = leftover();
   const actor = sim.actor("delete");
   actor.before = (step) => {
@@ -126,7 +126,7 @@ test("I-04 (b) a process whose files cannot be read counts as in use, and is nam
   await keeps(sim, "device_busy", new RegExp(`cause: device_busy: .*${VF1}.*pid ${process.pid}: .*EACCES`));
 });
 
-test("I-06 a device that is opened after an early look is left alone: each is looked at again under its lock", async () => {
+test("I-06 a device that is opened after the first scan is not changed: each is scanned again under its lock", async () => {
   const sim = new Sim({ vfs: 2 });
   makeDirty(sim, VF1, "ghost");
   makeDirty(sim, VF2, "other-ghost");
@@ -369,7 +369,7 @@ test.each(["stop", "delete"] as const)(
   },
 );
 
-test("a device without a mark is somebody else's once its VM has it open no more", async () => {
+test("a device without a mark is foreign once its VM has it open no more", async () => {
   const sim = new Sim();
   await create(sim, "a");
   sim.disk.erase(`/run/vgpu/vf/${VF1}`);

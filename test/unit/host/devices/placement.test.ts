@@ -73,7 +73,7 @@ test("a pinned card is the only one asked", () => {
   expect(order({ cards: [[{}]] }, "card9")).toEqual([]);
 });
 
-test("B-06 only dirty functions of ours that nobody claims or may need are reclaimed", () => {
+test("B-06 only dirty functions of ours that are unclaimed and not needed are reclaimed", () => {
   const given = {
     cards: [
       [dirty, { ...dirty, claimedBy: "a" }, { ...dirty, ...sick }, { typeId: 7 }, { ...dirty, blocked: "alive" }, {}],

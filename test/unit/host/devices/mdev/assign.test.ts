@@ -263,7 +263,7 @@ test("Q-05 inspect says what a card still takes, and who is on it", async () => 
   ]);
 });
 
-test("Q-01 an mdev that somebody removed shows as type 0", async () => {
+test("Q-01 an mdev that was removed shows as type 0", async () => {
   const sim = mdevHost();
   await create(sim, "a");
   sim.hardware.mdevs?.drop();

@@ -47,7 +47,7 @@ async function findings(sim: Sim): Promise<string[]> {
 
 const deleted = async (sim: Sim) => mdevSeen(sim, await run(sim, "delete", { instance: "a" }));
 
-test("J-03 I-02 an mdev that somebody removes while another process has it is not given back until that closes it", async () => {
+test("J-03 I-02 an mdev that another program removes while a process has it open is not given back until it is closed", async () => {
   const sim = mdevHost({ vfs: 1 });
   await create(sim, "a");
   const uuid = uuidOf(sim, "a");
@@ -97,7 +97,7 @@ test("J-03 I-03 a holder whose node has gone is found by what is left of the dev
   expect([marksOf(sim), recordOf(sim, "a")?.claim]).toEqual([[], null]);
 });
 
-test("J-03 our own removal that waits for somebody who was quicker keeps the claim", async () => {
+test("J-03 our own removal that waits for an earlier one keeps the claim", async () => {
   const sim = mdevHost({ vfs: 1 });
   await create(sim, "a");
   const uuid = uuidOf(sim, "a");
@@ -134,7 +134,7 @@ test("J-03 our own removal that waits for somebody who was quicker keeps the cla
   expect([mdevsOf(sim), marksOf(sim)]).toEqual([{}, []]);
 });
 
-test("J-04 one of ours that nobody claims and somebody is removing is pending, and its function not free", async () => {
+test("J-04 an unclaimed one of ours that is being removed is pending, and its function not free", async () => {
   const sim = mdevHost();
   await create(sim, "a");
   const uuid = uuidOf(sim, "a");
@@ -161,7 +161,7 @@ test("J-04 one of ours that nobody claims and somebody is removing is pending, a
   expect([marksOf(sim), (await shown(sim)).status]).toEqual([[uuidOf(sim, "b")], "free"]);
 });
 
-test("K-09 somebody else's that is being removed is reported, left alone, and its function not free", async () => {
+test("K-09 a foreign one that is being removed is reported and not changed, and its function is not free", async () => {
   const sim = mdevHost();
   await foreignMdev(sim, FOREIGN);
   const close = await holdOpen(sim, FOREIGN);
@@ -184,7 +184,7 @@ test("K-09 somebody else's that is being removed is reported, left alone, and it
   expect([await findings(sim), (await shown(sim)).status]).toEqual([[], "free"]);
 });
 
-test("Q-01 a VM whose mdev somebody removes goes on, a read and a pass say it, and an update gives it another", async () => {
+test("Q-01 a VM whose mdev is being removed goes on, a read and a pass report it, and an update gives it another", async () => {
   const sim = mdevHost();
   await create(sim, "a");
   const uuid = uuidOf(sim, "a");
@@ -247,7 +247,7 @@ test("A-04 an mdev that is listed and whose type is unknown occupies its functio
   expect(await findings(sim)).toEqual([expect.stringMatching(`^foreign mdev ${FOREIGN} on ${VF1}: `)]);
 });
 
-test("I-01 a device that is not on the mdev bus any more still has what somebody keeps", async () => {
+test("I-01 a device that is not on the mdev bus any more still has what a process keeps open", async () => {
   const sim = mdevHost({ vfs: 1 });
   await create(sim, "a");
   const uuid = uuidOf(sim, "a");

@@ -220,7 +220,7 @@ test("K-02 K-04 a claim without a VM is left alone while it is recent, and relea
   expect(mdevsOf(sim)).toEqual({});
 });
 
-test("K-09 an mdev that is not ours is reported and never removed", async () => {
+test("K-09 an mdev that was not made by us is reported and never removed", async () => {
   const sim = mdevHost();
   await foreignMdev(sim, FOREIGN, VF2, TYPE);
   await pass(sim, GRACE_MS);

@@ -16,7 +16,7 @@ const distinct = (seen: ScenarioColumns<string>): ScenarioColumns<string> => ({
 });
 
 describe("release of an mdev", () => {
-  test("J-01 with a corrupt record elsewhere, delete and stop still remove it: its uuid is nobody else's", async () => {
+  test("J-01 with a corrupt record elsewhere, delete and stop still remove it: no other record can name its uuid", async () => {
     for (const verb of ["delete", "stop"] as const) {
       const sim = mdevHost();
       await create(sim, "a");

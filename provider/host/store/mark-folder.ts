@@ -7,7 +7,7 @@ import { readJson } from "./json";
 
 /** Marks of one kind of device, in `/run`: whom a device was made for, by name of the device. */
 export interface MarkFolder<T> {
-  /** One of an earlier boot says nothing. Throws when it cannot be understood. */
+  /** Undefined for one of an earlier boot. Throws when it cannot be parsed. */
   read(host: HostContext, name: string): Promise<T | undefined>;
   /** Devices that have a mark. */
   names(host: HostContext): Promise<string[]>;
@@ -20,7 +20,7 @@ export function markFolder<T extends { readonly instance: string; readonly bootI
   folder: string,
   names: z.ZodMiniType<string>,
   schema: z.ZodMiniType<T>,
-  /** What a mark is called while it is written, under the lock of its device: a name that comes again, so that nothing piles up. */
+  /** Name of a mark while it is written, under the lock of its device: the same each time, so that nothing accumulates. */
   partName: (name: string, mark: T) => string = (name) => name,
 ): MarkFolder<T> {
   const unreadable = (name: string, reason: string) =>

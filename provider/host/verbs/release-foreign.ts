@@ -7,7 +7,7 @@ import { readMark } from "../devices/vendor-vfio/marks";
 import { vfLock, withLock } from "../store/locks";
 import { strictRecords } from "../store/records";
 
-/** Clears a virtual function that was typed by somebody else: by hand only, and under the guards of every release. */
+/** Clears a virtual function whose type was not set by this program: only by hand, and under the checks of every release. */
 export async function releaseForeign(host: HostContext, vf: string): Promise<{ released: string; typeId: number }> {
   return withLock(host, vfLock(vf), "", async (lock) => {
     for (const { id, record } of await strictRecords(host)) {

@@ -119,7 +119,7 @@ async function inspect(sim: Sim) {
   return { card, seen: { ...seen, says: [seen.says, ...functions].join("\n") } };
 }
 
-test("Q-05 inspect tells of each function why it is not to be had, and counts them", async () => {
+test("Q-05 inspect reports why each function is not available, and counts them", async () => {
   const sim = new Sim({ vfs: 6 });
   await create(sim, "a");
   foreignTypes(sim, VF2, TYPE);
@@ -171,7 +171,7 @@ test("Q-05 while a record cannot be read, inspect tells what is known, and that 
       `The record of b cannot be read.*\n${VF1} claimed a$`,
       `${VF2} unreadable .*claimed by the record that cannot be read: b`,
       `${VF3} unreadable .*was not set by us, or claimed by .*: b`,
-      `${VF4} free .*not to be had: the record of b cannot be read`,
+      `${VF4} free .*not available: the record of b cannot be read`,
     ].map((line) => new RegExp(`^${line}`, "m")),
     outcome: "",
   });

@@ -6,50 +6,51 @@ import { PROTOCOL } from "../protocol/names";
 import type { Finding } from "../protocol/report";
 import type { InstanceView } from "../protocol/view";
 import { nameOfView } from "./devices";
+import { check } from "./store/json";
 import type { CardReport } from "./verbs/inspect";
 
 const USAGE = `Usage: vgpu-host VERB [INSTANCE | VF] [--json]
 
-  install                 make this host ready (folders, user, store)
-  uninstall               remove it again; refused while an instance is there
-  inspect                 the cards, their virtual functions, and who has them
+  install                 prepare this host (folders, user, store)
+  uninstall               remove all of that; refused while there is an instance
+  inspect                 the cards, their virtual functions, and their users
   list [--owner OWNER]    the instances of this host
-  read INSTANCE           what is true of one instance
+  read INSTANCE           the state of one instance
   start INSTANCE          start it on a free virtual function
   stop INSTANCE           stop it and release its vGPU
   delete INSTANCE         stop, release and remove it
-  reconcile               repair what a crash left, start what should run
-  release --foreign VF    clear a virtual function that was typed by somebody else
+  reconcile               repair after a crash, start what should run
+  release --foreign VF    clear a virtual function whose type was not set by vgpu-host
   vf-clear VF             lift the quarantine of a virtual function
-  --request -             one request as JSON on stdin (what the provider uses)
+  --request -             one request as JSON on stdin (used by the provider)
 `;
 
 type Run = (request: Request) => Promise<{ result: Result; code: number }>;
 
-/** The program as people call it: words in, a readable answer out. */
+/** The program on the command line: arguments in, a readable answer out. */
 export async function runCli(args: readonly string[], run: Run): Promise<number> {
   if (args.length === 0 || args.includes("--help") || args[0] === "help") {
     console.log(USAGE);
     return args.length === 0 ? EXIT.error : EXIT.ok;
   }
-  let asked: Request;
+  let parsed: Request;
   let json = false;
   try {
-    ({ asked, json } = parseArguments(args));
+    ({ parsed, json } = parseArguments(args));
   } catch (error) {
     console.error(error instanceof Error ? error.message : String(error));
     console.error(USAGE);
     return EXIT.error;
   }
-  const { result, code } = await run(asked);
+  const { result, code } = await run(parsed);
   for (const warning of result.warnings) console.error(`warning: ${warning}`);
   if (json) console.log(JSON.stringify(result, undefined, 2));
-  else if (result.ok) console.log(readable(asked, result.value));
+  else if (result.ok) console.log(readable(parsed, result.value));
   else console.error(describe(result.error));
   return code;
 }
 
-function parseArguments(args: readonly string[]): { asked: Request; json: boolean } {
+function parseArguments(args: readonly string[]): { parsed: Request; json: boolean } {
   const { values, positionals } = parseArgs({
     args: [...args],
     allowPositionals: true,
@@ -63,17 +64,13 @@ function parseArguments(args: readonly string[]): { asked: Request; json: boolea
     );
   if (verb === "create" || verb === "update")
     throw new VgpuError("invalid_request", `${verb} takes its request as JSON: vgpu-host --request -`);
-  const read = request.safeParse({ protocol: PROTOCOL, marker: "", verb, instance: name, vf: name, ...values });
-  if (!read.success)
-    throw new VgpuError(
-      "invalid_request",
-      read.error.issues.map((issue) => `${issue.path.join(".")}: ${issue.message}`).join("; "),
-    );
-  return { asked: read.data, json: values.json ?? false };
+  const read = check(request, { protocol: PROTOCOL, marker: "", verb, instance: name, vf: name, ...values });
+  if ("problem" in read) throw new VgpuError("invalid_request", `Invalid arguments: ${read.problem}.`);
+  return { parsed: read.value, json: values.json ?? false };
 }
 
-function readable(asked: Request, value: unknown): string {
-  switch (asked.verb) {
+function readable(sent: Request, value: unknown): string {
+  switch (sent.verb) {
     case "inspect":
       return (value as { cards: CardReport[] }).cards.map(cardText).join("\n");
     case "list": {
@@ -95,17 +92,17 @@ function readable(asked: Request, value: unknown): string {
       );
     case "delete": {
       const { stale, found } = value as { stale: boolean; found: boolean };
-      if (stale) return `${asked.instance} was not touched`;
-      return found ? `deleted ${asked.instance}` : `there is nothing of ${asked.instance} on this host`;
+      if (stale) return `${sent.instance} was not changed`;
+      return found ? `deleted ${sent.instance}` : `there is nothing of ${sent.instance} on this host`;
     }
     case "install":
       return `ready, store ${(value as { storeId: string }).storeId}`;
     case "uninstall":
-      return "program, store and units are removed";
+      return "removed program, store and units";
     case "release":
-      return (value as { typeId: number }).typeId === 0 ? `${asked.vf} has no type` : `cleared ${asked.vf}`;
+      return (value as { typeId: number }).typeId === 0 ? `${sent.vf} has no type` : `cleared ${sent.vf}`;
     case "vf-clear":
-      return `no failures of ${asked.vf} are remembered any more`;
+      return `cleared the recorded failures of ${sent.vf}`;
     default:
       return JSON.stringify(value);
   }

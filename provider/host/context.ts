@@ -1,15 +1,15 @@
 import type { Settings } from "./store/settings";
 import type { FileFacts, System } from "./system/system";
 
-/** What all tasks have open, as seen in one look. */
+/** What all tasks have open, from one scan. */
 export interface OpenFiles {
   /** Processes that have a file open. */
   holdersOf(file: FileFacts): readonly number[];
-  /** What could not be looked at. */
+  /** What could not be read. */
   readonly unreadable: readonly string[];
 }
 
-/** One run of the host program: the world, who we are in it, and where words go. */
+/** One run of the host program: the system, its identity, and where messages go. */
 export interface HostContext extends System {
   readonly settings: Settings;
   readonly bootId: string;
@@ -20,18 +20,18 @@ export interface HostContext extends System {
   readonly verb: string;
   /** A sentence for the result. */
   warn(text: string): void;
-  /** A sentence for whoever watches. */
+  /** A progress line for the requester. */
   progress(text: string): void;
   /**
-   * What all processes have open, looked at once for all that one pass releases. Only what a release looks at first: right before a
-   * write it looks for itself.
+   * What all processes have open, scanned once for everything that one pass releases. Used for the first check of a release only; right
+   * before a write it scans again.
    */
   readonly opened?: () => Promise<OpenFiles>;
-  /** Whether the requester was heard of lately; nothing new is claimed for one that was not. */
+  /** Whether a line came from the requester lately; nothing new is claimed for one that is silent. */
   requesterAlive(): boolean;
   /**
-   * Sends the verb's result, while its locks are still held, and waits a bounded time for the requester to confirm that it has it. A
-   * failure afterwards changes no answer any more.
+   * Sends the verb's result, while its locks are still held, and waits a bounded time for the requester to confirm it. A later failure
+   * does not change the result.
    */
   confirmed(value: unknown): Promise<boolean>;
 }

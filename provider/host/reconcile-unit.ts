@@ -1,4 +1,3 @@
-import { toShape } from "../protocol/errors";
 import { EXIT, type Result } from "../protocol/messages";
 import type { Report } from "../protocol/report";
 
@@ -12,8 +11,8 @@ interface Pass {
 }
 
 /**
- * What the boot unit and the timer run: the same code as the verb, never twice at a time. The report goes to stdout as JSON; stderr,
- * which is the unit's journal, gets one line a finding.
+ * What the boot unit and the timer run: the same code as the verb, never two passes at a time. The report goes to stdout as JSON; stderr,
+ * which is the unit's journal, gets one line per finding.
  */
 export async function reconcilePass({ run, alone }: Pass): Promise<number> {
   const end = await alone(LOCK, run);
@@ -24,7 +23,7 @@ export async function reconcilePass({ run, alone }: Pass): Promise<number> {
   const { result, code } = end;
   for (const warning of result.warnings) console.error(`warning: ${warning}`);
   if (!result.ok) {
-    console.log(JSON.stringify({ error: toShape(result.error) }));
+    console.log(JSON.stringify({ error: result.error }));
     console.error(`${result.error.code}: ${result.error.message} ${result.error.hint}`);
     return code;
   }

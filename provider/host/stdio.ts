@@ -14,22 +14,21 @@ import { PROTOCOL } from "../protocol/names";
 import { check, parseJson } from "./store/json";
 
 /** The requester's end of a verb: one request, then pings; progress and one result go back. */
-export interface Requester {
+interface Requester {
   readonly request: Request;
-  send(reply: Reply): void;
-  /** Whether it was heard of lately. */
+  /** Whether a line came from it lately. */
   alive(): boolean;
-  /** Sends the result, and waits a bounded time for the word that it was received. */
+  /** Sends the result, and waits a bounded time for the confirmation that it was received. */
   deliver(result: Result): Promise<boolean>;
   /** Ends the heartbeat. */
   close(): void;
 }
 
-/** A requester that goes away never ends a verb: writes to it may fail, and nobody minds. */
+/** A requester that goes away never ends a verb: writes to it may fail, which is ignored. */
 export function ignoreLostRequester(): void {
   process.on("SIGHUP", () => {});
   process.on("SIGPIPE", () => {});
-  // What goes to stderr goes by the console, which minds no error either; touching it here would only cost time.
+  // The console ignores errors of stderr by itself; a handler here would only cost start-up time.
   process.stdout.on("error", () => {});
 }
 
@@ -37,17 +36,17 @@ export function send(reply: Reply): void {
   process.stdout.write(`${JSON.stringify(reply)}\n`);
 }
 
-/** Longest part of a line after the request that is kept: what is longer is no word of a requester. */
-const LONGEST_WORD = 4096;
+/** Longest line kept after the request; a longer one is no message of a requester. */
+const MAX_MESSAGE = 4096;
 
-/** Milliseconds of this process; `performance` would have a good part of Node.js loaded for it. */
+/** Milliseconds of this process; `performance` would make Node.js load much of itself. */
 const now = () => process.uptime() * 1000;
 
-/** Reads the request line; what follows on stdin says that the requester lives and, at last, that it has the result. */
+/** Reads the request line; each later line on stdin shows that the requester lives, and one confirms the result. */
 export function receive(): Promise<Requester> {
   return new Promise((resolve, reject) => {
     let text = "";
-    let heard = now();
+    let lastLineAt = now();
     let rest = "";
     let onLine = (_line: string) => {};
     let onEnd = () => {};
@@ -56,14 +55,14 @@ export function receive(): Promise<Requester> {
     const ended = () => {
       hasEnded = true;
       onEnd();
-      refuse("The request ended before its first line did.");
+      refuse("stdin ended before the request was complete.");
     };
     process.stdin.on("error", ended).on("end", ended);
     process.stdin.setEncoding("utf8").on("data", (chunk: string) => {
-      heard = now();
+      lastLineAt = now();
       if (text.includes("\n")) {
         const lines = (rest + chunk).split("\n");
-        rest = (lines.pop() ?? "").slice(-LONGEST_WORD);
+        rest = (lines.pop() ?? "").slice(-MAX_MESSAGE);
         for (const line of lines) onLine(line);
         return;
       }
@@ -75,8 +74,7 @@ export function receive(): Promise<Requester> {
         const heartbeat = setInterval(() => send({ type: "heartbeat", text: parsed.verb }), HEARTBEAT_EVERY_MS);
         resolve({
           request: parsed,
-          send,
-          alive: () => now() - heard < PING_FRESH_MS,
+          alive: () => now() - lastLineAt < PING_FRESH_MS,
           deliver: (result) => {
             clearInterval(heartbeat);
             return new Promise((answered) => {

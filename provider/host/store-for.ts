@@ -5,24 +5,24 @@ import type { System } from "./system/system";
 import { SAFE_ON_ANOTHER_MACHINE } from "./verbs";
 import { installHost } from "./verbs/install";
 
-/** Verbs that put something into the store; they finish an install or uninstall that was cut short. */
-const PUTS_IN: ReadonlySet<Verb> = new Set(["create", "update", "start"]);
+/** Verbs that write to the store; they finish an interrupted install or uninstall. */
+const WRITES: ReadonlySet<Verb> = new Set(["create", "update", "start"]);
 /** Verbs that have an answer on a host without a store. */
 const WITHOUT_STORE: ReadonlySet<Verb> = new Set(["inspect", "list", "uninstall"]);
 
-/** The store that the request means. Only a request that names none may bring a new one into being. */
-export async function storeFor(world: System, program: string, request: Request): Promise<Identity | undefined> {
-  const { files } = world;
+/** The store that the request means. Only a request that names none may create one. */
+export async function storeFor(system: System, program: string, request: Request): Promise<Identity | undefined> {
+  const { files } = system;
   const there = await readIdentity(files);
   const makeStore = request.storeId === undefined && (request.verb === "install" || request.verb === "create");
-  const identity = (await isToInstall(world, request, { there, makeStore }))
-    ? await installHost(world, program, makeStore)
+  const identity = (await mustInstall(system, request, { there, makeStore }))
+    ? await installHost(system, program, makeStore)
     : there;
   if (!identity) {
     if (WITHOUT_STORE.has(request.verb)) return undefined;
     throw new VgpuError(
       "store_mismatch",
-      "This host has no store: nothing was ever installed here, or its state is gone.",
+      "This host has no store: nothing was ever installed here, or its state was lost.",
     );
   }
   if (request.storeId !== undefined && request.storeId !== identity.storeId) {
@@ -41,14 +41,14 @@ export async function storeFor(world: System, program: string, request: Request)
   return identity;
 }
 
-async function isToInstall(
+async function mustInstall(
   { files }: System,
   { verb }: Request,
   { there, makeStore }: { there: Identity | undefined; makeStore: boolean },
 ): Promise<boolean> {
   if (verb === "install") return true;
-  // It completes what is there by itself, and needs no new units for it.
+  // It completes the store itself, and needs no new units for that.
   if (verb === "uninstall") return false;
   if (!there) return makeStore;
-  return !there.witnessed || (PUTS_IN.has(verb) && (await isBeingMade(files)));
+  return !there.witnessed || (WRITES.has(verb) && (await isBeingMade(files)));
 }

@@ -6,13 +6,13 @@ import { instanceView } from "./view";
 
 /** Longest line either side may send, in bytes. */
 export const MAX_LINE = 1024 * 1024;
-/** How often the requester says that it and its engine live, in milliseconds. */
+/** Interval of the requester's pings, which show that it and its engine are alive, in milliseconds. */
 export const PING_EVERY_MS = 5_000;
 /** Oldest ping with which something may still be claimed, in milliseconds. */
 export const PING_FRESH_MS = 15_000;
-/** How long a create waits, after its result, for the requester's word that it has it, in milliseconds. */
+/** How long a create waits, after its result, for the requester's confirmation, in milliseconds. */
 export const RECEIVED_WITHIN_MS = 10_000;
-/** How often a verb that works says so, in milliseconds. */
+/** Interval of a running verb's heartbeats, in milliseconds. */
 export const HEARTBEAT_EVERY_MS = 3_000;
 
 const envelope = {
@@ -31,9 +31,9 @@ const asking = {
   owner: z.string(),
   spec,
   adopt: z.boolean(),
-  /** Where the request comes from. A create that says it also confirms its result with {@link RECEIVED}; older requesters do neither. */
+  /** Where the request comes from. A create that sends it also confirms its result with {@link RECEIVED}; older requesters do neither. */
   place: z.optional(place),
-  /** The same for people, such as `alice@laptop:/home/alice/vms`; it decides nothing. */
+  /** The same in readable form, such as `alice@laptop:/home/alice/vms`; never used for a decision. */
   origin: z.optional(plainText(1024)),
 };
 
@@ -61,8 +61,8 @@ export type RequestOf<V extends Verb> = Extract<Request, { verb: V }>;
 export const PING = '{"type":"ping"}';
 
 /**
- * Permanent: the requester of a create has its result, and its engine was alive when it had. Sent after the result, once; what another
- * requester makes from then on is not taken for this one's. A requester whose engine has gone closes stdin instead.
+ * Permanent: the requester of a create has its result, and its engine was alive then. Sent once, after the result; from then on the
+ * instance is not mistaken for another requester's. A requester whose engine has gone closes stdin instead.
  */
 export const RECEIVED = '{"type":"received"}';
 
@@ -97,9 +97,9 @@ export type Result = z.infer<typeof okResult> | z.infer<typeof failedResult>;
 
 /** Value of create, update, start and stop. */
 export const instanceValue = z.object({ instance: instanceView });
-/** Value of read: null says positively that nothing of the instance is left on this store's host. */
+/** Value of read: null only when certainly nothing of the instance is left on this store's host. */
 export const readValue = z.object({ instance: z.nullable(instanceView) });
-/** Value of delete. `stale` says that the incarnation named was gone already and nothing was touched. */
+/** Value of delete. `stale`: the named incarnation was gone already and nothing was changed. */
 export const deleteValue = z.object({ deleted: z.literal(true), stale: z.boolean() });
 
 /**

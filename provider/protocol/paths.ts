@@ -9,5 +9,5 @@ export const SETTINGS = "/etc/vgpu";
 export const STORE_ID_FILE = `${SETTINGS}/store-id`;
 export const CONFIG_FILE = `${SETTINGS}/config.json`;
 export const RUN = "/run/vgpu";
-/** What may be a file system of its own and must be there before a unit of ours runs. */
+/** What may be a file system of its own and must be mounted before one of our units runs. */
 export const MOUNTS = [PROGRAM, STATE, INSTANCES, IMAGES].join(" ");

@@ -48,16 +48,16 @@ export type Vmm = z.infer<typeof vmm>;
 /** The disk of an instance: its file beside the record, and the immutable base it rests on. */
 export const disk = z.looseObject({ file: z.string(), format: z.literal("qcow2"), base: z.string() });
 
-/** Who asked for an instance last. */
+/** Who requested an instance last. */
 export const requester = z.looseObject({
   /**
-   * What was asked for. Another one than the record's: the record was written since by a program that knows nothing of requesters, and this
-   * is old.
+   * The incarnation that was requested. If it is not the record's, the record was written since by a program without requesters, and this
+   * is outdated.
    */
   incarnation,
   /** `""`: not known. */
   place: z.union([place, z.literal("")]),
-  /** The same for people; `""`: not known. */
+  /** The same in readable form; `""`: not known. */
   origin: z.string(),
   /** The requester has had the result, with its engine alive. */
   confirmed: z.boolean(),
@@ -84,7 +84,7 @@ export const record = z.looseObject({
   retained: z.boolean(),
   /** A state that holds this incarnation has spoken to the host. */
   acknowledged: z.boolean(),
-  /** Null, as in records of older programs: nobody knows, so it counts as confirmed and from elsewhere. */
+  /** Null in records of older programs: unknown, so it counts as confirmed and from elsewhere. */
   requester: z._default(z.nullable(requester), null),
   spec,
   /** Why a cleanup is pending, or null. */
@@ -101,7 +101,7 @@ export const record = z.looseObject({
 });
 export type InstanceRecord = z.infer<typeof record>;
 
-/** What any version can say of a record of any other version: whose it is and what it claims. */
+/** What any version can read of a record of any other version: its owner and its claim. */
 export const foreignRecord = z.looseObject({
   version: z.int(),
   id: instanceId,

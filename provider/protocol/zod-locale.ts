@@ -1,5 +1,5 @@
 import { config } from "zod/mini";
 import en from "zod/v4/locales/en.cjs";
 
-// The small form of zod, which makes the host program start quickly, brings no words of its own for what is wrong.
+// zod/mini, which lets the host program start quickly, has no messages of its own.
 config(en());

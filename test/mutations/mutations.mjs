@@ -529,8 +529,8 @@ export const MUTATIONS = [
   one(
     "no lock in install",
     "verbs/install.ts",
-    'return withInstallLock(world.locks, "install", () => installAlone(world, program, makeStore));',
-    "return installAlone(world, program, makeStore);",
+    'return withInstallLock(system.locks, "install", () => installAlone(system, program, makeStore));',
+    "return installAlone(system, program, makeStore);",
     INSTALL,
   ),
   one(

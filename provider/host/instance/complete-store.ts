@@ -8,28 +8,28 @@ import type { Files, System } from "../system/system";
 import { RUN_FOLDERS } from "../vmm/paths";
 
 /**
- * Gives a store the witness that it lacks, where that is safe: an install or uninstall was cut short, or the store is of before there were
- * witnesses. In every other case a missing witness means that the folder of instances is not the store's. The caller has the install lock.
+ * Adds the missing witness to a store where that is safe: an install or uninstall was interrupted, or the store is older than witnesses.
+ * Otherwise a missing witness means that the folder of instances is not the store's. The caller holds the install lock.
  */
-export async function completeStore(world: System, identity: Identity): Promise<Identity> {
-  const { files } = world;
+export async function completeStore(system: System, identity: Identity): Promise<Identity> {
+  const { files } = system;
   const { storeId, witnessed } = identity;
   const there = (await readIfThere(files, WITNESS_FILE))?.trim();
   if (there === storeId && witnessed) return identity;
   if (there !== storeId) {
-    const why = there === undefined ? await whyUnsafe(world, identity) : whyStrange(there);
+    const why = there === undefined ? await whyUnsafe(system, identity) : whyStrange(there);
     if (why !== undefined) throw strangeFolder(storeId, why);
   }
-  // Also one that is there: whoever made it may have been killed before it was on the disk.
+  // Also an existing one: its writer may have been killed before it was durable.
   await makeWitness(files, storeId);
   const complete = { ...identity, witnessed: true };
   await writeStoreFile(files, complete);
   return complete;
 }
 
-/** Why a folder without a witness may not be this store's; undefined when it surely is, or nothing is lost if it is not. */
-async function whyUnsafe(world: System, { storeMachineId, witnessed }: Identity): Promise<string | undefined> {
-  const { files, units } = world;
+/** Why a folder without a witness may not be this store's; undefined when it is, or nothing is lost if it is not. */
+async function whyUnsafe(system: System, { storeMachineId, witnessed }: Identity): Promise<string | undefined> {
+  const { files, units } = system;
   // While the store is being made or removed nothing is claimed in it, and it was empty before.
   if (await isBeingMade(files)) return undefined;
   const missing = whyStrange(undefined);
@@ -41,7 +41,7 @@ async function whyUnsafe(world: System, { storeMachineId, witnessed }: Identity)
     const isOurs = records.some((found) => found.kind !== "broken" && found.record.machineId === storeMachineId);
     return isOurs ? undefined : `${missing}, and no record in the folder was made on this machine`;
   }
-  // An empty folder may be a mount point without its file system: then something else tells of instances.
+  // An empty folder may be a mount point without its file system: then there are other signs of instances.
   const signs = [
     ...(await units.names()),
     ...(await pathsIn(files, [...MARK_FOLDERS, RUN_FOLDERS])),

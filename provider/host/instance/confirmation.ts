@@ -4,7 +4,7 @@ import type { HostContext } from "../context";
 import { findRecord, ownRecord, saveRecord } from "../store/records";
 import { type CreateRequest, requesterOf } from "./admission";
 
-/** What a record says of who has the instance, when it becomes the asker's. Who changes one by hand leaves that as it is. */
+/** Who has the instance, as its record says once it belongs to the requester. A change by hand keeps what is recorded. */
 export function heldBy(
   asker: CreateRequest,
   there?: InstanceRecord,
@@ -12,12 +12,12 @@ export function heldBy(
   const { verb, incarnation, place, origin = "", byHand } = asker;
   if (byHand && there) return { acknowledged: there.acknowledged, requester: there.requester };
   const fromState = verb === "update";
-  // A requester that names no place does not confirm either: nobody will ever know.
+  // A requester that names no place does not confirm results either.
   const requester = place === undefined ? null : { incarnation, place, origin, confirmed: fromState };
   return { acknowledged: fromState, requester };
 }
 
-/** What is confirmed now, for a create that is about to wait for the instance's lock. */
+/** The incarnation that is confirmed now, for a create that is about to wait for the instance's lock. */
 export async function findConfirmed(
   host: HostContext,
   { verb, instance, place }: CreateRequest,
@@ -28,8 +28,8 @@ export async function findConfirmed(
 }
 
 /**
- * Makes what a create asks for, and notes whether the requester has heard of it. The caller has the instance's lock until then: else
- * another create could take over in between what this one's state is about to have.
+ * Runs a create and records whether the requester confirmed its result. The caller holds the instance's lock until then: otherwise another
+ * create could take the instance over before this one's state has it.
  */
 export async function confirmedWith(
   host: HostContext,
@@ -38,7 +38,7 @@ export async function confirmedWith(
 ): Promise<InstanceView> {
   if (asker.verb !== "create" || asker.place === undefined) return work();
   const view = await work().catch(async (failure: unknown) => {
-    // A requester whose create failed keeps in its state what is there of it. That this cannot be saved is the lesser failure.
+    // After a failed create the requester's state holds what exists of it. If that cannot be recorded, the failure itself matters more.
     await noteConfirmed(host, asker).catch(() => {});
     throw failure;
   });

@@ -16,7 +16,7 @@ import { noteStop } from "../vmm/restart-policy";
 import { stopVmm } from "../vmm/stop";
 import { markBeforeEnd } from "./repair-running";
 
-/** Has the VM of an instance run, with a vGPU of its own. A claim that is left from before is used again or released first. */
+/** Starts the VM of an instance on a vGPU of its own. An earlier claim is used again or released first. */
 export async function powerOn(
   host: HostContext,
   record: InstanceRecord,
@@ -42,24 +42,24 @@ export async function powerOn(
   }
 }
 
-/** What QEMU says does not tell whether the device or the instance is to blame: where else the instance boots does. */
+/** QEMU's message does not show whether the device or the instance is at fault; whether the instance boots elsewhere does. */
 async function remember(
   host: HostContext,
   { claim }: InstanceRecord,
   note: (vf: string) => Promise<void>,
 ): Promise<void> {
-  // A card that carries several vGPUs itself is not to blame as a whole.
+  // A card that carries several vGPUs itself is not at fault as a whole.
   if (!claim || claim.vf === claim.parent) return;
   await note(claim.vf).catch((error: unknown) => host.warn(textOf(error)));
 }
 
 /**
- * Has no VM of an instance run, and gives its vGPU back. A release that fails leaves the claim and is a warning: the VM is down, and
- * every later start, delete or reconcile tries the release again.
+ * Stops the VM of an instance and releases its vGPU. A release that fails keeps the claim and is a warning: the VM is down, and every later
+ * start, delete or reconcile tries the release again.
  */
 export async function powerOff(host: HostContext, record: InstanceRecord): Promise<InstanceRecord> {
   const saved = await saveRecord(host, record);
-  // When this verb is to start it again and is killed, reconcile must not take its end for the guest's wish.
+  // When this verb would start it again and is killed, reconcile must not mistake the end for the guest's own shutdown.
   if (record.desired === "running") await noteStop(host, record.id);
   await markBeforeEnd(host, record);
   await stopVmm(host, { id: record.id, vmm: record.vmm, shutdownTimeoutMs: record.spec.shutdownTimeoutMs });
@@ -86,7 +86,7 @@ async function withDevice(host: HostContext, record: InstanceRecord, progress: P
   return allocate(host, freed, progress);
 }
 
-/** A start must not go on while an earlier claim cannot be given back. */
+/** A start must not go on while an earlier claim cannot be released. */
 async function releaseBeforeStart(host: HostContext, record: InstanceRecord): Promise<InstanceRecord> {
   try {
     return await releaseClaim(host, { ...record, cleanup: null });

@@ -5,11 +5,11 @@ import { removeRecord } from "../store/records";
 import { textOf } from "../system/system";
 import { removeIncoming, removeUnusedBases } from "../vmm/disk";
 
-/** Removes what an instance has on the disk, once it holds no device: its sockets, its folder, and a base nobody else uses. */
+/** Removes the files of an instance that holds no device: its sockets, its folder, and a base that no other record names. */
 export async function removeFiles(host: HostContext, id: string): Promise<void> {
   await removeTree(host.files, `${RUN}/vm/${id}`);
   await removeIncoming(host, id);
   await removeRecord(host, id);
-  // The instance is gone all the same, and reconcile looks for such bases too.
+  // The instance is gone nevertheless, and reconcile removes unused bases too.
   await removeUnusedBases(host).catch((error: unknown) => host.warn(textOf(error)));
 }

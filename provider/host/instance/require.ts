@@ -4,7 +4,7 @@ import type { HostContext } from "../context";
 import { ownRecord } from "../store/records";
 import { ANOTHER_STATE } from "./admission";
 
-/** The record that a verb means: there, of this machine, and of the incarnation that the caller knows. */
+/** The record of an instance that exists, is of this machine, and has the caller's incarnation. */
 export async function knownRecord(
   host: HostContext,
   id: string,

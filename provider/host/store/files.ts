@@ -2,7 +2,7 @@ import { dirname } from "node:path";
 import { isVgpuError, VgpuError } from "../../protocol/errors";
 import { errno, type Files, ifFound, isNotFound, textOf } from "../system/system";
 
-/** What a half-written file is called; such a file says nothing and blocks nothing. */
+/** Suffix of a half-written file; such a file is ignored and blocks nothing. */
 export const PART = ".part";
 
 /** Replaces a file so that a crash at any instruction leaves the old text or the new one, and at most what it was written as. */
@@ -14,7 +14,7 @@ export async function replaceFile(files: Files, path: string, text: string, part
     await files.rename(part, path);
     await files.sync(dirname(path));
   } catch (error) {
-    // What fits in part only would keep room that others need.
+    // A partial file would take room that others need.
     await files.unlink(part).catch(() => {});
     throw unwritten(path, error);
   }
@@ -26,7 +26,7 @@ export const unwritten = (path: string, error: unknown) =>
     details: { path, errno: errno(error) },
   });
 
-/** Whether a write failed for want of room: blocks, inodes or a quota. */
+/** Whether a write failed for lack of blocks, inodes or quota. */
 export function isFull(error: unknown): boolean {
   return isVgpuError(error) && ["ENOSPC", "EDQUOT"].includes(String(error.details?.errno));
 }
@@ -40,9 +40,9 @@ export async function ensureFolder(files: Files, path: string): Promise<void> {
       await ensureFolder(files, dirname(path));
       return ensureFolder(files, path);
     }
-    if (errno(error) !== "EEXIST") throw new VgpuError("store_failed", `${path} cannot be made: ${textOf(error)}.`);
+    if (errno(error) !== "EEXIST") throw new VgpuError("store_failed", `${path} cannot be created: ${textOf(error)}.`);
   }
-  // Also when it was there: whoever made it may have been killed before this.
+  // Also when it existed: its creator may have been killed before this.
   await files.sync(dirname(path));
 }
 

@@ -9,7 +9,7 @@ const storeFile = z.looseObject({
   version: z.literal(1),
   storeId: z.string().check(z.minLength(8)),
   machineId: z.string().check(z.minLength(8)),
-  /** The folder of instances has its witness. Stores of before there was one get it, and this, from the next install. */
+  /** The folder of instances has its witness. Older stores get it, and this flag, from the next install. */
   witness: z.optional(z.boolean()),
 });
 
@@ -24,7 +24,7 @@ export interface Identity {
 export async function readMachineId(files: Files): Promise<string> {
   const text = (await readIfThere(files, "/etc/machine-id"))?.trim() ?? "";
   if (/^[0-9a-f]{32}$/.test(text)) return text;
-  throw new VgpuError("host_not_ready", "/etc/machine-id holds no machine id.");
+  throw new VgpuError("host_not_ready", "/etc/machine-id contains no machine id.");
 }
 
 /** Holds the id of a store for as long as it is being made or removed; meanwhile nothing is claimed in it. */
@@ -33,7 +33,7 @@ export const MAKING_FILE = `${STORE_ID_FILE}.making`;
 /** The store of this host; undefined when it was never made, or not to its end. One half without the other is a mismatch. */
 export async function readIdentity(files: Files): Promise<Identity | undefined> {
   let { text, id } = await readHalves(files);
-  // Somebody may just have made the one while the other was read.
+  // One half may have been created while the other was read.
   if ((text === undefined) !== (id === undefined)) ({ text, id } = await readHalves(files));
   if (text === undefined && id === undefined) return undefined;
   if (text !== undefined && id === undefined && (await isHalfMade(files, text))) return undefined;
@@ -46,7 +46,7 @@ export async function readIdentity(files: Files): Promise<Identity | undefined> 
   if (id === undefined) {
     throw new VgpuError(
       "store_mismatch",
-      `${STORE_FILE} is there, but ${STORE_ID_FILE} is missing: the store does not belong to this system.`,
+      `${STORE_FILE} exists, but ${STORE_ID_FILE} is missing: the store does not belong to this system.`,
     );
   }
   const store = check(storeFile, parseJson(text));
@@ -68,7 +68,7 @@ async function readHalves(files: Files): Promise<{ text: string | undefined; id:
   return { text, id: (await readIfThere(files, STORE_ID_FILE))?.trim() };
 }
 
-/** Whether an install or uninstall of the store has not come to its end. */
+/** Whether an install or uninstall of the store is not finished. */
 export async function isBeingMade(files: Files): Promise<boolean> {
   return (await readIfThere(files, MAKING_FILE)) !== undefined;
 }
@@ -79,7 +79,7 @@ export async function forgetMaking(files: Files): Promise<void> {
   await syncIfThere(files, SETTINGS);
 }
 
-/** An install that was killed between the halves: nobody has ever been told of that store. */
+/** Whether an install was killed between the halves; no caller has ever been given that store's id. */
 async function isHalfMade(files: Files, text: string): Promise<boolean> {
   const making = (await readIfThere(files, MAKING_FILE))?.trim();
   const store = check(storeFile, parseJson(text));

@@ -14,7 +14,7 @@ export function parseJson(text: string): unknown {
   }
 }
 
-/** Checks a value; `whole` is what a problem of the value as a whole is said to be in. */
+/** Checks a value; `whole` names it in a problem that has no path. */
 export function check<T>(schema: z.ZodMiniType<T>, value: unknown, whole = "the file"): Parsed<T> {
   if (value === undefined) return { problem: "not JSON" };
   const read = schema.safeParse(value);

@@ -47,7 +47,7 @@ export async function withInstallLock<T>(locks: Locks, verb: string, work: Work<
   );
 }
 
-/** Takes a lock within the time given, or says who holds it. */
+/** Takes a lock within the given time; the error of a timeout names the holder. */
 export async function take(
   host: HostContext,
   name: string,

@@ -12,9 +12,9 @@ import { isWitness, requireSettled, requireWitness, type Store, strangeFolder } 
 /** A record as found on the disk. */
 export type Found =
   | { readonly kind: "record"; readonly id: string; readonly record: InstanceRecord }
-  /** Written by another version: its claim is respected, the instance itself is left alone. */
+  /** Written by another version: its claim is respected, and the instance is not changed. */
   | { readonly kind: "foreign"; readonly id: string; readonly record: ForeignRecord }
-  /** There is something, and it cannot be told what it claims. */
+  /** Something exists whose claim is unknown. */
   | { readonly kind: "broken"; readonly id: string; readonly reason: string };
 
 export type Broken = Extract<Found, { kind: "broken" }>;
@@ -28,7 +28,7 @@ export const folderOf = (id: string) => `${INSTANCES}/${id}`;
 const RECORD = "record.json";
 const fileOf = (id: string) => `${folderOf(id)}/${RECORD}`;
 
-/** The record of one instance; undefined when there is positively none. */
+/** The record of one instance; undefined only when there is certainly none. */
 export async function findRecord(store: Store, id: string): Promise<Found | undefined> {
   const found = await findOne(store.files, id);
   await requireWitness(store);
@@ -46,7 +46,7 @@ async function findOne(files: Files, id: string): Promise<Found | undefined> {
     return isAbsent ? undefined : { kind: "broken", id, reason: textOf(error) };
   }
   if (!names.includes(RECORD)) {
-    const strange = names.filter((name) => !saysNothing(name));
+    const strange = names.filter((name) => !isNoRecord(name));
     if (strange.length === 0) return undefined;
     return { kind: "broken", id, reason: `${folder} has ${strange.join(", ")} but no ${RECORD}` };
   }
@@ -58,8 +58,8 @@ async function findOne(files: Files, id: string): Promise<Found | undefined> {
   }
 }
 
-/** What a folder may have without ever having had a record. */
-const saysNothing = (name: string) => name.endsWith(PART) || name === RESERVE || name === FORMER;
+/** What a folder may contain without ever having had a record. */
+const isNoRecord = (name: string) => name.endsWith(PART) || name === RESERVE || name === FORMER;
 
 function parseRecord(id: string, text: string): Found {
   const broken = (reason: string): Found => ({ kind: "broken", id, reason: `${fileOf(id)}: ${reason}` });
@@ -153,8 +153,8 @@ export function saveCleanup(host: HostContext, record: InstanceRecord, cause: un
 }
 
 /**
- * Makes an instance's own folder and none above it: a store that is not there, or that an uninstall has just taken away, is not made
- * again. The look at the witness comes after: from then on the folder keeps an uninstall from going on.
+ * Makes an instance's own folder and none above it: a missing store, or one that an uninstall has just removed, is not created again. The
+ * witness is checked after that: from then on the folder stops an uninstall.
  */
 async function makeFolder(host: HostContext, id: string): Promise<void> {
   const { files, storeId } = host;
@@ -163,7 +163,8 @@ async function makeFolder(host: HostContext, id: string): Promise<void> {
     await files.mkdir(folder);
   } catch (error) {
     if (isNotFound(error)) throw strangeFolder(storeId, `${INSTANCES} is missing`);
-    if (errno(error) !== "EEXIST") throw new VgpuError("store_failed", `${folder} cannot be made: ${textOf(error)}.`);
+    if (errno(error) !== "EEXIST")
+      throw new VgpuError("store_failed", `${folder} cannot be created: ${textOf(error)}.`);
   }
   try {
     await requireSettled(host);
@@ -171,7 +172,7 @@ async function makeFolder(host: HostContext, id: string): Promise<void> {
     await files.rmdir(folder).catch(() => {});
     throw error;
   }
-  // Also when it was there: whoever made it may have been killed before this.
+  // Also when it existed: its creator may have been killed before this.
   await files.sync(INSTANCES);
 }
 
@@ -214,18 +215,18 @@ export async function untidyNames(files: Files): Promise<string[]> {
 }
 
 async function isUntidy(files: Files, id: string): Promise<boolean> {
-  // What cannot be looked at is told by whoever tries to tidy it.
+  // An error is reported when the folder is cleaned up.
   const names = await namesOf(files, id).catch(() => []);
-  return names.every(saysNothing) || names.some((name) => name.endsWith(PART));
+  return names.every(isNoRecord) || names.some((name) => name.endsWith(PART));
 }
 
-/** Removes what killed verbs have left of an instance, whose lock the caller holds: a removed half, half-written files, an empty folder. */
+/** Removes what killed verbs have left of an instance, whose lock the caller holds: a half-removed folder, half-written files, an empty folder. */
 export async function tidyFolder(files: Files, id: string): Promise<void> {
   await finishRemoval(files, id);
   const names = await namesOf(files, id);
-  const isEmpty = names.every(saysNothing);
+  const isEmpty = names.every(isNoRecord);
   for (const name of names)
-    if (name.endsWith(PART) || (isEmpty && saysNothing(name))) await unlinkIfThere(files, `${folderOf(id)}/${name}`);
+    if (name.endsWith(PART) || (isEmpty && isNoRecord(name))) await unlinkIfThere(files, `${folderOf(id)}/${name}`);
   if (isEmpty) await ifFound(() => files.rmdir(folderOf(id)));
 }
 

@@ -2,7 +2,7 @@ import { dirname } from "node:path";
 import { type Files, ifFound } from "../system/system";
 import { unlinkIfThere, unwritten } from "./files";
 
-/** Beside a record: room for its next version, so that it can be replaced when not one block or inode more is to be had. */
+/** Reserved room beside a record for its next version, so that it can be replaced when no block or inode is free. */
 export const RESERVE = "record.spare";
 /** The record's former file, on its way to become the next spare. */
 export const FORMER = "record.former";

@@ -37,7 +37,7 @@ export const realCommands: Commands = {
     return end.ended ? end : { code: 124, stdout: "", stderr: "" };
   },
 
-  // What few verbs need is loaded by those: all others start sooner.
+  // Loaded only by the verbs that need it, so that all others start sooner.
   copy: async (from, to, progress) => (await import("./download.js")).copy(from, to, progress),
   download: async (url, to, progress) => (await import("./download.js")).download(url, to, progress),
 };

@@ -3,8 +3,8 @@ import type { HeldFile } from "./locks";
 import { runChild } from "./spawn";
 import type { Attribute, Driver } from "./system";
 
-/** Longest piece of a tool's own words in a message. */
-const MOST_WORDS = 200;
+/** Longest part of a tool's output in a message. */
+const MAX_OUTPUT = 200;
 
 export const realDriver: Driver = {
   async read(paths, deadlineMs) {
@@ -24,13 +24,13 @@ export const realDriver: Driver = {
     });
     if (!end.ended) return end;
     const accepted = end.code === 0 && !end.killed;
-    return { ended: true, accepted, said: accepted ? "" : wordsOf(end.stderr, end.code) };
+    return { ended: true, accepted, said: accepted ? "" : messageOf(end.stderr, end.code) };
   },
 };
 
 /**
- * Files that one process reads with exit status 0 or 1, which says that none of them failed. Missing are those of which it printed
- * nothing (they are empty, or it is another grep than GNU's), and all of them when one failed or the process hangs.
+ * Reads files with one process whose exit status is 0 or 1, so that none of them failed. Missing are those of which it printed nothing
+ * (empty, or a grep other than GNU's), and all of them when one failed.
  */
 async function readAll(paths: readonly string[], deadlineMs: number): Promise<Map<string, Attribute>> {
   const answers = new Map<string, Attribute>();
@@ -51,7 +51,7 @@ async function readAll(paths: readonly string[], deadlineMs: number): Promise<Ma
   return answers;
 }
 
-/** Reads each file by itself, so that the exit status of each tells whether it could be read. */
+/** Reads each file separately, so that each has an exit status of its own. */
 const EACH = `exec 3>&1
 mark=$1
 shift
@@ -74,7 +74,10 @@ async function readEach(paths: readonly string[], deadlineMs: number): Promise<M
       continue;
     }
     const read = found[1] === "0";
-    answers.set(path, read ? { text: rest.slice(0, found.index) } : { unreadable: wordsOf(found[2] ?? "", found[1]) });
+    answers.set(
+      path,
+      read ? { text: rest.slice(0, found.index) } : { unreadable: messageOf(found[2] ?? "", found[1]) },
+    );
     rest = rest.slice(found.index + found[0].length);
   }
   return answers;
@@ -83,8 +86,8 @@ async function readEach(paths: readonly string[], deadlineMs: number): Promise<M
 const late = (paths: readonly string[], deadlineMs: number) =>
   new Map<string, Attribute>(paths.map((path) => [path, { unreadable: `not read within ${deadlineMs / 1000} s` }]));
 
-/** What a tool said last, for people. */
-function wordsOf(stderr: string, code: unknown): string {
-  const words = stderr.trim().split("\n").at(-1)?.split(": ").at(-1)?.trim() ?? "";
-  return words.slice(0, MOST_WORDS) || `exit code ${code}`;
+/** The last message of a tool, for people. */
+function messageOf(stderr: string, code: unknown): string {
+  const text = stderr.trim().split("\n").at(-1)?.split(": ").at(-1)?.trim() ?? "";
+  return text.slice(0, MAX_OUTPUT) || `exit code ${code}`;
 }

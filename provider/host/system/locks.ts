@@ -4,7 +4,7 @@ import { runChild } from "./spawn";
 import type { Held, Holder, Locks } from "./system";
 
 const FOLDER = `${RUN}/lock`;
-/** Exit code by which flock says that somebody else has the lock. */
+/** Exit code of flock when another process holds the lock. */
 const TAKEN = 75;
 
 /** A lock that this process holds, with the descriptor that a child may inherit. */
@@ -22,7 +22,7 @@ export const realLocks: Locks = {
         fs.closeSync(file);
         return undefined;
       }
-      // Somebody may have removed and re-made the file by hand while we waited.
+      // The file may have been removed and created again by hand during the wait.
       if (!isAt(file, path(name))) {
         fs.closeSync(file);
         continue;

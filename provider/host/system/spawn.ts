@@ -1,17 +1,17 @@
 import { type ChildProcess, spawn } from "node:child_process";
 
 /** Longest output kept of a child, in characters. */
-const MOST_OUTPUT = 4 * 1024 * 1024;
+const MAX_OUTPUT = 4 * 1024 * 1024;
 
-export interface Ended {
+interface Ended {
   readonly ended: true;
   readonly code: number;
-  /** It did not end by itself: its code says nothing of what it has done. */
+  /** It did not end by itself, so its code does not show what it has done. */
   readonly killed: boolean;
   readonly stdout: string;
   readonly stderr: string;
 }
-export interface Hanging {
+interface Hanging {
   readonly ended: false;
   readonly pid: number;
 }
@@ -20,9 +20,9 @@ interface Options {
   readonly input?: string;
   /** Descriptors that the child inherits from number 3 on. */
   readonly inherit?: readonly number[];
-  /** After this time the child is left alone (`hanging`) or killed. */
+  /** After this time the child is left running or killed. */
   readonly deadlineMs: number;
-  /** Leave it running at the deadline: what hangs in a driver cannot be killed, and says by its open file that it is there. */
+  /** Leave it running at the deadline: a child that hangs in a driver cannot be killed, and its open file shows that it exists. */
   readonly leave?: boolean;
 }
 
@@ -38,15 +38,15 @@ export function runChild(command: string, args: readonly string[], options: Opti
     let [stdout, stderr] = ["", ""];
     const timer = setTimeout(() => {
       if (!options.leave) child.kill("SIGKILL");
-      letGo(child);
+      detach(child);
       const late: Ended = { ended: true, code: 124, killed: true, stdout, stderr };
       resolve(options.leave ? { ended: false, pid: child.pid ?? 0 } : late);
     }, options.deadlineMs);
     child.stdout?.setEncoding("utf8").on("data", (text: string) => {
-      if (stdout.length < MOST_OUTPUT) stdout += text;
+      if (stdout.length < MAX_OUTPUT) stdout += text;
     });
     child.stderr?.setEncoding("utf8").on("data", (text: string) => {
-      if (stderr.length < MOST_OUTPUT) stderr += text;
+      if (stderr.length < MAX_OUTPUT) stderr += text;
     });
     child.stdin?.on("error", () => {}).end(options.input);
     child.once("error", (error) => {
@@ -60,7 +60,7 @@ export function runChild(command: string, args: readonly string[], options: Opti
   });
 }
 
-function letGo(child: ChildProcess): void {
+function detach(child: ChildProcess): void {
   for (const stream of [child.stdin, child.stdout, child.stderr]) stream?.destroy();
   child.unref();
 }

@@ -1,6 +1,6 @@
 /**
- * Everything outside of the host program's own memory, in small interfaces. The real ones are beside this file; the model
- * test plays the same program against simulated ones. Each call is one step: the program may be killed before and after it.
+ * Everything outside of the host program's own memory, in small interfaces. The real ones are beside this file; tests run the same program
+ * against simulated ones. Each call is one step: the program may be killed before and after it.
  */
 export interface System {
   readonly clock: Clock;
@@ -26,7 +26,7 @@ export interface Clock {
 }
 
 export interface FileFacts {
-  /** Only a character device is told apart: its node's number identifies it, a file's inode does. */
+  /** A character device is identified by its node's number, everything else by its inode. */
   readonly kind: "character" | "other";
   readonly device: number;
   readonly inode: number;
@@ -70,11 +70,11 @@ export interface Held {
   release(): Promise<void>;
 }
 
-/** flock(2) on files that are never unlinked; a killed holder lets go at once, but for children that inherited the lock. */
+/** flock(2) on files that are never unlinked; a killed holder releases at once, except to children that inherited the lock. */
 export interface Locks {
-  /** Waits at most `waitMs`; undefined when somebody else has it for that long. */
+  /** Waits at most `waitMs`; undefined when it was not free in that time. */
   take(name: string, holder: { verb: string; instance: string }, waitMs: number): Promise<Held | undefined>;
-  /** Who holds it, without waiting and without looking like a holder; undefined when it is free. */
+  /** Who holds it, without waiting and without appearing as a holder; undefined when it is free. */
   holder(name: string): Promise<Holder | undefined>;
 }
 
@@ -83,7 +83,7 @@ export type Attribute = { readonly text: string } | { readonly unreadable: strin
 export type WriteEnd =
   /**
    * The child has ended. `accepted` = with exit status 0; every other end, also by a signal, is a refusal. `said` is for messages only:
-   * tools word the same failure differently, so nothing may be decided on it.
+   * tools report the same failure in different texts, so no decision may depend on it.
    */
   | { readonly ended: true; readonly accepted: boolean; readonly said: string }
   /** The child still hangs in the driver; it keeps the lock. */
@@ -104,7 +104,7 @@ export interface TaskFacts {
   readonly startTime: string;
 }
 
-/** What `/proc` says. `undefined` = gone (ENOENT, ESRCH); anything else that cannot be read throws. */
+/** What `/proc` reports. `undefined` = gone (ENOENT, ESRCH); anything else that cannot be read throws. */
 export interface Processes {
   list(): Promise<number[]>;
   task(pid: number, tid: number): Promise<TaskFacts | undefined>;
@@ -150,7 +150,7 @@ export type StartEnd =
 export interface Units {
   facts(name: string): Promise<UnitFacts>;
   members(name: string): Promise<Members | undefined>;
-  /** The process that the unit stands for, as systemd knows it; 0 = none. */
+  /** The unit's main process according to systemd; 0 = none. */
   mainPid(name: string): Promise<number>;
   /** Names of the units of VMs that have a control group. */
   names(): Promise<string[]>;
@@ -160,9 +160,9 @@ export interface Units {
   signal(name: string, signal: "SIGTERM" | "SIGKILL"): Promise<void>;
   /** Makes systemd forget a unit that has failed. */
   forget(name: string): Promise<void>;
-  /** The unit's last lines in the journal since a moment: what an earlier VM of that name has said is not this one's. */
+  /** The unit's last lines in the journal since a moment, so without those of an earlier VM of that name. */
   recentJournal(name: string, lines: number, since: Date): Promise<string>;
-  /** Whether the host is shutting down. Throws when systemd does not tell. */
+  /** Whether the host is shutting down. Throws when systemd does not answer. */
   stopping(): Promise<boolean>;
 }
 
@@ -189,7 +189,7 @@ export interface Commands {
   ): Promise<{ readonly code: number; readonly stdout: string; readonly stderr: string }>;
   /** Copies a file while hashing it; the copy is durable when this returns. Answers the SHA-256 in hex. */
   copy(from: string, to: string, progress: (bytes: number) => void): Promise<string>;
-  /** Downloads while hashing, as {@link Tools.copy}. */
+  /** Downloads while hashing, as {@link Commands.copy}. */
   download(url: string, to: string, progress: (bytes: number) => void): Promise<string>;
 }
 

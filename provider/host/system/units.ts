@@ -15,7 +15,7 @@ export const realUnits: Units = {
     const text = await systemctl(["show", "--property=LoadState,ActiveState,Job", name]);
     const value = (key: string) => new RegExp(`^${key}=(.*)$`, "m").exec(text)?.[1] ?? "";
     const [load, active] = [value("LoadState"), value("ActiveState")];
-    if (load === "" || active === "") throw new Error(`systemctl said nothing of ${name}`);
+    if (load === "" || active === "") throw new Error(`systemctl printed no state of ${name}`);
     return { load, active, job: value("Job") !== "" };
   },
 

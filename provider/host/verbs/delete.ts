@@ -12,11 +12,11 @@ import { ownRecord, saveCleanup, saveRecord } from "../store/records";
 import { textOf } from "../system/system";
 import { stopVmm } from "../vmm/stop";
 
-export interface Deleted {
+interface Deleted {
   readonly deleted: true;
-  /** The incarnation named is gone already; another one is left untouched. */
+  /** The named incarnation is gone already; another one was not changed. */
   readonly stale: boolean;
-  /** There was a record, a unit or a device of it. */
+  /** There was a record, a unit, a device or a file of it. */
   readonly found: boolean;
 }
 
@@ -37,7 +37,7 @@ export async function deleteInstance(host: HostContext, id: string, incarnation:
 /** Stops, releases and removes an instance; a failure keeps the record, the claim and the flags, and repeating it goes on from there. */
 export async function clearAway(host: HostContext, record: InstanceRecord): Promise<void> {
   const { id } = record;
-  // Copied from another machine: nothing of this one is its own but the files.
+  // Copied from another machine: only its files are on this one.
   if (record.machineId !== host.machineId) return removeFiles(host, id);
   let current = await begin(host, record);
   try {
@@ -51,7 +51,7 @@ export async function clearAway(host: HostContext, record: InstanceRecord): Prom
   }
 }
 
-/** Until it is on the disk that a delete has begun, nothing is done. */
+/** Nothing is changed until the record says on the disk that a delete has begun. */
 async function begin(host: HostContext, record: InstanceRecord): Promise<InstanceRecord> {
   try {
     return await saveRecord(host, { ...record, deleting: true, desired: "stopped" });
@@ -60,7 +60,7 @@ async function begin(host: HostContext, record: InstanceRecord): Promise<Instanc
   }
 }
 
-/** Ends and releases what is left of an instance whose record is gone; answers whether there was anything. */
+/** Stops and releases what is left of an instance without a record; returns whether there was anything. */
 export async function clearLeftovers(
   host: HostContext,
   id: string,
@@ -80,7 +80,7 @@ export async function clearLeftovers(
   }
 }
 
-/** Releases every device that was made for this instance, also where no claim tells of it any more. */
+/** Releases every device whose mark names this instance, also without a claim. */
 async function releaseAllMarked(host: HostContext, id: string): Promise<void> {
   for (const device of (await leftoversOf(host, id)).devices)
     await releaseMarked(host, device, { vmm: null, elsewhere: false });

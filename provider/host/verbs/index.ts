@@ -37,9 +37,9 @@ const VERBS: Verbs = {
 
 export function runVerb(host: HostContext, request: Request): Promise<unknown> {
   const verb = VERBS[request.verb] as ((host: HostContext, request: Request) => Promise<unknown>) | undefined;
-  if (!verb) throw new VgpuError("invalid_request", `There is no verb ${request.verb}.`);
+  if (!verb) throw new VgpuError("invalid_request", `Unknown verb ${request.verb}.`);
   return verb(host, request);
 }
 
-/** Verbs that work on a store whose machine is another one: they look, or remove files only. */
+/** Verbs allowed on a store that was made on another machine: they read, or remove files only. */
 export const SAFE_ON_ANOTHER_MACHINE: ReadonlySet<Verb> = new Set(["read", "list", "delete"]);

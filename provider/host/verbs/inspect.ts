@@ -11,7 +11,7 @@ import { type CurrentClaim, currentClaims } from "../store/claims";
 import { type Broken, findRecords, sortRecords } from "../store/records";
 
 /** One virtual function as an operator wants to see it. */
-export interface FunctionReport {
+interface FunctionReport {
   readonly vf: string;
   readonly typeId: number;
   readonly profile: string;
@@ -20,13 +20,13 @@ export interface FunctionReport {
   readonly who: string;
 }
 
-export interface Counts {
+interface Counts {
   readonly total: number;
   /** Claimed by an instance. */
   readonly used: number;
-  /** That some profile could be had on now. */
+  /** Available for some profile now. */
   readonly allocatable: number;
-  /** With a type that we gave it and that nobody claims any more; it can be had when it is not in use. */
+  /** With a type set by this program that no record claims any more; available once it is not in use. */
   readonly dirty: number;
   readonly quarantined: number;
   readonly foreign: number;
@@ -37,11 +37,11 @@ export interface CardReport {
   readonly parent: string;
   readonly counts: Counts;
   readonly functions: readonly FunctionReport[];
-  /** Profiles that could be had on this card now, and how many vGPUs of each could be had next. */
+  /** Profiles available on this card now, and how many vGPUs of each. */
   readonly available: Readonly<Record<string, number>>;
 }
 
-/** What there is on the host's cards and who has it. While a record cannot be read, nothing is to be had. */
+/** The host's cards, their virtual functions and who uses them. While a record cannot be read, nothing is available. */
 export async function inspectHost(host: HostContext): Promise<{ cards: CardReport[] }> {
   const { readable, broken } = sortRecords(await findRecords(host));
   for (const { id, reason } of broken)
@@ -77,11 +77,11 @@ function withMissing(reports: readonly CardReport[], claims: readonly CurrentCla
   });
 }
 
-/** What is typed and nobody's by the records that can be read may be of one that cannot; and nothing is given to anybody. */
+/** A typed function that no readable record claims may belong to one that cannot be read; and nothing is available. */
 function withUnknown(card: CardReport, broken: readonly Broken[]): CardReport {
   const ids = broken.map(({ id }) => id).join(", ");
   const functions = card.functions.map((vf): FunctionReport => {
-    if (vf.status === "free") return { ...vf, who: `not to be had: the record of ${ids} cannot be read` };
+    if (vf.status === "free") return { ...vf, who: `not available: the record of ${ids} cannot be read` };
     if (vf.status !== "dirty" && vf.status !== "foreign") return vf;
     return { ...vf, status: "unreadable", who: `${vf.who}, or claimed by the record that cannot be read: ${ids}` };
   });
@@ -93,7 +93,7 @@ function withUnknown(card: CardReport, broken: readonly Broken[]): CardReport {
   };
 }
 
-/** Functions with a type of ours that nobody claims, and that are in use, cannot be reset: placement finds that out by trying. */
+/** Unclaimed functions with a type of ours that are in use cannot be reset: placement finds that out by trying. */
 async function withBusy(
   host: HostContext,
   framework: Framework,
@@ -155,7 +155,7 @@ function countsOf(all: readonly FunctionReport[]): Omit<Counts, "allocatable"> {
 
 /**
  * How many vGPUs of a profile fit on a card by its memory, as far as that is known: the largest type of an idle card is the whole card. A
- * name with a slice in it (MIG) tells nothing of the card.
+ * name with a slice in it (MIG) does not show the size of the card.
  */
 function fitsOn(card: Card, profile: string): number {
   const isIdle = (vf: VirtualFunction) => vf.typeId === 0 && (vf.carried ?? []).length === 0;

@@ -22,15 +22,15 @@ import { QEMU_USER } from "../vmm/command";
 export const UNIT_FOLDER = "/etc/systemd/system";
 
 /**
- * Makes the host ready: folders, the user that QEMU becomes, and, only for a caller whose state names no store yet, the store. One
- * half of a store is never completed: it may be a file system that is not mounted.
+ * Prepares the host: folders, QEMU's user, and, only for a caller whose state names no store, the store. One half of a store is never
+ * completed: the other may be on a file system that is not mounted.
  */
-export async function installHost(world: System, program: string, makeStore: boolean): Promise<Identity> {
-  return withInstallLock(world.locks, "install", () => installAlone(world, program, makeStore));
+export async function installHost(system: System, program: string, makeStore: boolean): Promise<Identity> {
+  return withInstallLock(system.locks, "install", () => installAlone(system, program, makeStore));
 }
 
-async function installAlone(world: System, program: string, makeStore: boolean): Promise<Identity> {
-  const { files } = world;
+async function installAlone(system: System, program: string, makeStore: boolean): Promise<Identity> {
+  const { files } = system;
   if (program !== "") await requireProgram(files, program);
   const machineId = await readMachineId(files);
   const there = await readIdentity(files);
@@ -39,22 +39,22 @@ async function installAlone(world: System, program: string, makeStore: boolean):
       "store_mismatch",
       `This host has no store: neither ${STORE_FILE} nor ${STORE_ID_FILE} is there.`,
     );
-  const identity = there ? await completeStore(world, there) : await makeIdentity(world, machineId);
+  const identity = there ? await completeStore(system, there) : await makeIdentity(system, machineId);
   await finishMaking(files);
   for (const folder of [`${IMAGES}/incoming`, SETTINGS]) await ensureFolder(files, folder);
-  await makeUser(world);
+  await makeUser(system);
   if (program !== "") {
-    await makeCurrent(world, { program, storeId: identity.storeId });
-    await installUnits(world);
+    await makeCurrent(system, { program, storeId: identity.storeId });
+    await installUnits(system);
   }
   return identity;
 }
 
-/** An uninstall may have removed the program that runs here: what it would set up now would name files that are not there. */
+/** An uninstall may have removed the running program: the units would name files that do not exist. */
 async function requireProgram(files: Files, program: string): Promise<void> {
   const folder = `${VERSIONS}/${program}`;
   if ((await readIfThere(files, `${folder}/VERSION`)) === undefined)
-    throw new VgpuError("host_not_ready", `${folder} is not there any more: an uninstall has removed it.`, {
+    throw new VgpuError("host_not_ready", `${folder} does not exist any more: an uninstall has removed it.`, {
       hint: "Run the same command again; it brings the program once more.",
     });
 }
@@ -77,15 +77,15 @@ async function makeIdentity({ files, clock }: System, machineId: string): Promis
   return identity;
 }
 
-/** An install that was killed may have left the witness where a power cut would lose it; all else that was made is on the disk by now. */
+/** A killed install may have left the witness not yet durable; everything else that it made is on the disk by now. */
 async function finishMaking(files: Files): Promise<void> {
   if (!(await isBeingMade(files))) return;
   await files.sync(INSTANCES);
   await forgetMaking(files);
 }
 
-async function makeUser({ commands: tools }: System): Promise<void> {
-  if ((await tools.run("id", ["-u", QEMU_USER], 10_000)).code === 0) return;
+async function makeUser({ commands }: System): Promise<void> {
+  if ((await commands.run("id", ["-u", QEMU_USER], 10_000)).code === 0) return;
   const args = [
     "--system",
     "--user-group",
@@ -96,8 +96,9 @@ async function makeUser({ commands: tools }: System): Promise<void> {
     "/usr/sbin/nologin",
     QEMU_USER,
   ];
-  const end = await tools.run("useradd", args, 30_000);
-  if (end.code !== 0) throw new VgpuError("host_not_ready", `User ${QEMU_USER} cannot be made: ${end.stderr.trim()}.`);
+  const end = await commands.run("useradd", args, 30_000);
+  if (end.code !== 0)
+    throw new VgpuError("host_not_ready", `User ${QEMU_USER} cannot be created: ${end.stderr.trim()}.`);
 }
 
 /** Moves `current` to this version if it is higher, and removes versions that nothing refers to. */
@@ -127,8 +128,8 @@ async function makeCurrent(
   }
 }
 
-/** Writes and enables the boot unit and the timer; what is already so is left alone. */
-async function installUnits({ files, commands: tools }: System): Promise<void> {
+/** Writes and enables the boot unit and the timer, where that is not done. */
+async function installUnits({ files, commands }: System): Promise<void> {
   let changed = false;
   for (const [name, text] of Object.entries(INSTALLED_UNITS)) {
     const path = `${UNIT_FOLDER}/${name}`;
@@ -136,21 +137,25 @@ async function installUnits({ files, commands: tools }: System): Promise<void> {
     await replaceFile(files, path, text);
     changed = true;
   }
-  const enabled = await tools.run("systemctl", ["is-enabled", "--quiet", RECONCILE_SERVICE, RECONCILE_TIMER], 20_000);
-  const active = await tools.run("systemctl", ["is-active", "--quiet", RECONCILE_TIMER], 20_000);
+  const enabled = await commands.run(
+    "systemctl",
+    ["is-enabled", "--quiet", RECONCILE_SERVICE, RECONCILE_TIMER],
+    20_000,
+  );
+  const active = await commands.run("systemctl", ["is-active", "--quiet", RECONCILE_TIMER], 20_000);
   if (!changed && enabled.code === 0 && active.code === 0) return;
   for (const args of [
     ["daemon-reload"],
     ["enable", "--quiet", RECONCILE_SERVICE, RECONCILE_TIMER],
     ["restart", RECONCILE_TIMER],
   ]) {
-    const end = await tools.run("systemctl", args, 60_000);
+    const end = await commands.run("systemctl", args, 60_000);
     if (end.code !== 0) throw new VgpuError("host_not_ready", `systemctl ${args[0]} failed: ${end.stderr.trim()}.`);
   }
 }
 
-/** Compares dotted numbers; a part that is no number counts as 0. */
-export function compareVersions(a: string, b: string): number {
+/** Compares dotted numbers; a part that is not a number counts as 0. */
+function compareVersions(a: string, b: string): number {
   const [left, right] = [a, b].map((text) => text.split(".").map((part) => Number.parseInt(part, 10) || 0));
   for (let index = 0; index < 3; index++) {
     const difference = (left?.[index] ?? 0) - (right?.[index] ?? 0);

@@ -9,8 +9,8 @@ import { textOf } from "../system/system";
 import { RUN_FOLDERS } from "../vmm/paths";
 
 /**
- * Every instance of the store, also those that only partly can be understood; of one owner, if one is named. Without, also what is left of
- * instances whose record is lost: nobody knows whose they were.
+ * Every instance of the store, also those that can be read only in part; of one owner, if one is named. Without an owner also what is left
+ * of instances without a record, whose owner is unknown.
  */
 export async function listInstances(
   host: HostContext,

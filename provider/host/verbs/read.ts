@@ -5,7 +5,7 @@ import { lostView, viewOf } from "../instance/view";
 import { instanceLock, withFreeLock } from "../store/locks";
 import { findRecord, ownRecord, saveRecord } from "../store/records";
 
-/** What is true of an instance, or null when positively nothing of it is left. Waits for no lock. */
+/** The view of an instance, or null when nothing of it is left. Waits for no lock. */
 export async function readInstance(
   host: HostContext,
   id: string,
@@ -18,7 +18,7 @@ export async function readInstance(
   return viewOf(host, record);
 }
 
-/** Notes that a state holds this incarnation. Whoever has the lock now is not disturbed; a later read notes it. */
+/** Records that a state holds this incarnation; skipped while another verb has the lock, since a later read does it. */
 async function acknowledge(host: HostContext, id: string, incarnation: string): Promise<void> {
   await withFreeLock(host, instanceLock(id), id, async () => {
     try {

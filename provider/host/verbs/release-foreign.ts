@@ -3,7 +3,7 @@ import type { HostContext } from "../context";
 import { functionAt } from "../devices";
 import { vfLock, withLock } from "../store/locks";
 
-/** Clears a virtual function that was typed by somebody else: by hand only, and under the guards of every release. */
+/** Clears a virtual function whose type was not set by this program: only by hand, and under the checks of every release. */
 export async function releaseForeign(host: HostContext, vf: string): Promise<{ released: string; typeId: number }> {
   return withLock(host, vfLock(vf), "", async (lock) => {
     const attempt = await releaseOnce(host, { ...functionAt(vf), by: "person" }, lock);

@@ -5,18 +5,17 @@ import { knownRecord } from "../instance/require";
 import { instanceLock, withLock } from "../store/locks";
 import { createOrUpdateLocked } from "./create-or-update";
 
-/** Starts a stopped instance on a free virtual function; one that runs is left as it is. */
+/** Starts a stopped instance on a free virtual function; one that runs is not changed. */
 export async function startInstance(
   host: HostContext,
   id: string,
   incarnation: string | undefined,
 ): Promise<InstanceView> {
-  // Read under the lock: what a delete has removed meanwhile does not come back, nor a spec that an update has replaced.
+  // Read under the lock, so that a concurrent delete or update is not undone.
   return withLock(host, instanceLock(id), id, async (lock) => {
     const record = await knownRecord(host, id, incarnation);
     if (record.retained) {
       throw new VgpuError("retained_instance", `Instance ${id} is the remainder of a failed create.`, {
-        // What was released already must not sound as if it were held.
         ...(!record.claim && { hint: "Delete it; it holds no vGPU any more." }),
       });
     }

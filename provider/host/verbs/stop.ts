@@ -9,7 +9,7 @@ import { instanceLock, withLock } from "../store/locks";
 import { textOf } from "../system/system";
 import { stopVmm } from "../vmm/stop";
 
-/** Stops an instance and gives its vGPU back. */
+/** Stops an instance and releases its vGPU. */
 export async function stopInstance(
   host: HostContext,
   id: string,
@@ -31,7 +31,7 @@ export async function stopInstance(
   });
 }
 
-/** The VM is down: that its device cannot be looked at now is a warning, as it is that the device could not be given back. */
+/** The VM is down: a device that cannot be read now is a warning, as is one that could not be released. */
 async function viewAfter(host: HostContext, record: InstanceRecord): Promise<InstanceView> {
   try {
     return await viewOf(host, record);
@@ -41,7 +41,7 @@ async function viewAfter(host: HostContext, record: InstanceRecord): Promise<Ins
   }
 }
 
-/** A disk that takes no writes must not keep a VM running; its claim stands, and so does its device. */
+/** A disk that accepts no writes must not keep a VM running; its claim and its device stay. */
 async function stopUnrecorded(
   host: HostContext,
   { id, vmm, spec }: InstanceRecord,

@@ -14,8 +14,8 @@ import { INSTALLED_UNITS, RECONCILE_SERVICE, RECONCILE_TIMER } from "../units/re
 import { UNIT_FOLDER } from "./install";
 
 /**
- * Removes the program and its empty store; refused while any instance, readable or not, any VM or any mark is there. No install runs
- * beside it, and nobody claims a device; one that was cut short is finished by repeating it, or by the next install.
+ * Removes the program and its empty store; refused while any instance, readable or not, any VM or any mark exists. Meanwhile no install
+ * runs and no device is claimed; an interrupted uninstall is finished by repeating it, or by the next install.
  */
 export async function uninstallHost(host: HostContext): Promise<{ uninstalled: true }> {
   return withInstallLock(host.locks, host.verb, async () => {
@@ -30,16 +30,16 @@ export async function uninstallHost(host: HostContext): Promise<{ uninstalled: t
   });
 }
 
-/** The store that is to go, complete; undefined when there is none, or another uninstall was first. */
+/** The store to remove, completed; undefined when there is none, or another uninstall was first. */
 async function sameStore(host: HostContext): Promise<Identity | undefined> {
   const identity = await readIdentity(host.files);
   if (!identity) return undefined;
   if (host.storeId !== "" && identity.storeId !== host.storeId)
-    throw new VgpuError("store_mismatch", `This host has a new store by now, ${identity.storeId}; it was not touched.`);
+    throw new VgpuError("store_mismatch", `This host has a new store now, ${identity.storeId}; it was not changed.`);
   return completeStore(host, identity);
 }
 
-/** What killed verbs have left of instances that are gone must not keep the store. An instance's lock is only tried. */
+/** What killed verbs have left of deleted instances must not keep the store. An instance's lock is only tried. */
 async function tidyStore(host: HostContext): Promise<void> {
   for (const id of await untidyNames(host.files))
     await withFreeLock(host, instanceLock(id), id, () => tidyFolder(host.files, id));
@@ -56,8 +56,8 @@ const stillUsed = (left: readonly string[], hint: string) =>
   new VgpuError("vgpu_cleanup_pending", `The host still has ${left.join(", ")}.`, { hint });
 
 /**
- * From here on no verb can put an instance into the store, however far it is past its own checks. One that was faster keeps the store.
- * A store without its id or its witness is a mismatch, but for one that is being made or removed; so a killed uninstall leaves that.
+ * From here on no verb can add an instance to the store, however far it is past its own checks; one that was faster keeps the store. A
+ * store without its id or its witness is a mismatch, unless it is being made or removed: a killed uninstall leaves it marked as that.
  */
 async function fence({ files }: HostContext, identity: Identity | undefined): Promise<void> {
   if (identity) await replaceFile(files, MAKING_FILE, `${identity.storeId}\n`);
@@ -70,12 +70,12 @@ async function fence({ files }: HostContext, identity: Identity | undefined): Pr
   throw stillUsed(left, "A verb works on what is named, or was killed: let it end, or run 'vgpu-host reconcile'.");
 }
 
-async function removeAll({ files, commands: tools }: HostContext): Promise<void> {
-  await tools.run("systemctl", ["disable", "--now", "--quiet", RECONCILE_SERVICE, RECONCILE_TIMER], 60_000);
+async function removeAll({ files, commands }: HostContext): Promise<void> {
+  await commands.run("systemctl", ["disable", "--now", "--quiet", RECONCILE_SERVICE, RECONCILE_TIMER], 60_000);
   try {
     for (const name of Object.keys(INSTALLED_UNITS)) await unlinkIfThere(files, `${UNIT_FOLDER}/${name}`);
     await syncIfThere(files, UNIT_FOLDER);
-    await tools.run("systemctl", ["daemon-reload"], 60_000);
+    await commands.run("systemctl", ["daemon-reload"], 60_000);
     // Each of these is on the disk before the next: a power cut must not leave one half alone, nor bring an instance's files back.
     for (const folder of [INSTANCES, STATE]) await syncIfThere(files, folder);
     await unlinkIfThere(files, STORE_ID_FILE);
@@ -96,11 +96,11 @@ async function removeAll({ files, commands: tools }: HostContext): Promise<void>
   }
 }
 
-/** How often a folder is emptied into which an upload, or the end of a verb, puts something meanwhile. */
+/** How often a folder is emptied to which an upload, or the end of a verb, adds something meanwhile. */
 const TRIES = 3;
 
-/** Removes a path and all below it; answers whether it is gone. A mount point stays, empty, with the folders above it. */
-async function clearAway(files: Files, path: string, addClaim = TRIES): Promise<boolean> {
+/** Removes a path and all below it; returns whether it is gone. A mount point stays, empty, with the folders above it. */
+async function clearAway(files: Files, path: string, triesLeft = TRIES): Promise<boolean> {
   try {
     await unlinkIfThere(files, path);
     return true;
@@ -114,7 +114,7 @@ async function clearAway(files: Files, path: string, addClaim = TRIES): Promise<
     await files.rmdir(path);
   } catch (error) {
     if (errno(error) === "EBUSY") return false;
-    if (errno(error) === "ENOTEMPTY" && addClaim > 1) return clearAway(files, path, addClaim - 1);
+    if (errno(error) === "ENOTEMPTY" && triesLeft > 1) return clearAway(files, path, triesLeft - 1);
     if (!isNotFound(error)) throw error;
   }
   return true;

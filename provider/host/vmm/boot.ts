@@ -28,14 +28,14 @@ export async function requireQemu(host: HostContext): Promise<string> {
   throw new VgpuError("host_not_ready", `QEMU ${OLDEST_QEMU} or newer is needed, ${found.path} is "${found.version}".`);
 }
 
-/** The verb could not learn whether the unit will come; the child that asks keeps the instance's lock. */
+/** It is unknown whether the unit will start; the child that asks systemd keeps the instance's lock. */
 export class StartUnanswered extends VgpuError {
   constructor(id: string) {
     super("liveness_ambiguous", `systemd has not answered the start of ${unitName(id)}.`);
   }
 }
 
-/** Starts the VM of a record whose device is assigned, and waits until its monitor says that it runs. */
+/** Starts the VM of a record whose device is assigned, and waits until its monitor reports that it runs. */
 export async function bootVmm(
   host: HostContext,
   record: InstanceRecord,
@@ -47,7 +47,7 @@ export async function bootVmm(
   const started = await saveRecord(host, { ...record, vmm, program: host.program });
   await untilUnitGone(host, id);
   await ensureFolder(host.files, runFolder(id));
-  // A second QEMU would silently take a live socket over; this one is dead, by all that was asked before.
+  // A second QEMU would silently take over a live socket; liveness was checked before.
   await unlinkIfThere(host.files, monitorSocket(id));
   await unlinkIfThere(host.files, exitFile(id));
   await unlinkIfThere(host.files, stoppedFile(id));
@@ -68,7 +68,7 @@ export async function adoptVmm(host: HostContext, record: InstanceRecord): Promi
   return { ...record, vmm: await identify(host, record.id, record.vmm ?? blankVmm(host, record)) };
 }
 
-/** What is known of a VMM before it runs. */
+/** The record of a VMM before it runs. */
 export function blankVmm(host: HostContext, { id, uuid }: Pick<InstanceRecord, "id" | "uuid">): Vmm {
   return { unit: unitName(id), pid: 0, startTime: "", bootId: host.bootId, uuid };
 }
@@ -85,7 +85,7 @@ async function untilUnitGone(host: HostContext, id: string): Promise<void> {
   if (!isGone) throw new VgpuError("vmm_failed", `Unit ${unitName(id)} is still ${state}.`);
 }
 
-/** Pinning much memory takes minutes, so it waits for as long as the unit lives, within the host's bound. */
+/** Pinning much memory takes minutes, so this waits as long as the unit lives, up to the host's bound. */
 async function untilRunning(host: HostContext, { id, vmm }: InstanceRecord): Promise<void> {
   const since = host.clock.wall();
   const began = await host.clock.uptimeMs();
@@ -120,20 +120,20 @@ async function untilRunning(host: HostContext, { id, vmm }: InstanceRecord): Pro
 
 async function recentJournalText(host: HostContext, id: string, since: Date): Promise<string> {
   const text = await host.units.recentJournal(unitName(id), 20, since).catch(() => "");
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: what a guest printed must not reach a terminal as it is
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: a guest's output must not reach a terminal unfiltered
   const plain = text.replace(/[\u0000-\u001f\u007f]+/g, " ");
   return plain.slice(-1000) || "QEMU said nothing.";
 }
 
 /** Process and start time of the VMM; a booted VM without them is still found by its unit. */
 export async function identify(host: HostContext, id: string, vmm: Vmm): Promise<Vmm> {
-  // A unit may have other processes too, such as those that stop it.
+  // A unit may have other processes, such as those that stop it.
   const pid = await host.units.mainPid(unitName(id));
   const task = pid > 0 ? await host.processes.task(pid, pid) : undefined;
   if (!task) return vmm;
   // VFIO pins all of the guest's memory; some systems silently ignore the unit's limit. Without KVM there is nothing to pin for.
   const limit = host.settings.accelerator === "kvm" ? await host.processes.lockLimit(pid) : "unlimited";
   if (limit !== undefined && limit !== "unlimited")
-    host.warn(`QEMU of ${id} may lock only ${limit} bytes of memory, though its unit says unlimited.`);
+    host.warn(`QEMU of ${id} may lock only ${limit} bytes of memory, although its unit sets no limit.`);
   return { ...vmm, pid, startTime: task.startTime };
 }

@@ -26,10 +26,10 @@ export async function prepareDisk(host: HostContext, record: InstanceRecord): Pr
   await ensureFolder(host.files, IMAGES);
   const base = await importBase(host, image, record.id);
   const named = await saveRecord(host, { ...record, disk: { file: DISK, format: "qcow2", base } });
-  // Whoever cleans up holds this lock while it lists: after this, it knows that the base is wanted.
+  // A cleanup holds this lock while it lists records: the next one sees that the base is in use.
   await withLock(host, HOST_LOCK, record.id, async () => {});
   if (!(await hasBase(host, base)))
-    throw new VgpuError("store_failed", `Image ${base} was cleaned up meanwhile.`, { retryable: true });
+    throw new VgpuError("store_failed", `Image ${base} was removed by a concurrent cleanup.`, { retryable: true });
   const overlay = `${folderOf(record.id)}/${DISK}`;
   await unlinkIfThere(host.files, overlay);
   await qemuImg(host, ["create", "-q", "-f", "qcow2", "-b", baseFile(base), "-F", await formatOf(host, base), overlay]);
@@ -49,7 +49,7 @@ async function formatOf(host: HostContext, sha256: string): Promise<Format> {
   return (JSON.parse(await host.files.read(noteFile(sha256))) as { format: Format }).format;
 }
 
-/** Answers the SHA-256 of the image, which is then in the store. */
+/** Returns the SHA-256 of the image, which is then in the store. */
 async function importBase(host: HostContext, image: ImageSource, id: string): Promise<string> {
   if (image.kind !== "hostPath" && (await hasBase(host, image.sha256))) return image.sha256;
   if (image.kind === "content") {
@@ -86,7 +86,7 @@ async function importBase(host: HostContext, image: ImageSource, id: string): Pr
     if (error instanceof VgpuError) throw error;
     throw new VgpuError(
       "host_not_ready",
-      `Image ${withoutSecrets(from)} cannot be brought into the store: ${textOf(error)}.`,
+      `Image ${withoutSecrets(from)} cannot be copied to the store: ${textOf(error)}.`,
     );
   }
 }
@@ -156,7 +156,7 @@ export async function removeUnusedBases(host: HostContext): Promise<void> {
     const remove = async (names: readonly string[]) => {
       for (const name of names) await unlinkIfThere(host.files, `${IMAGES}/${name}`);
     };
-    // A note without its base would pass for a base that is there, also after a power cut.
+    // A note without its base would count as an existing base, also after a power cut.
     await remove(unused.filter((name) => !name.endsWith(".img")));
     await host.files.sync(IMAGES);
     await remove(unused.filter((name) => name.endsWith(".img")));

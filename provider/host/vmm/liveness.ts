@@ -12,14 +12,14 @@ export interface Liveness {
 
 type Unreadable = { readonly unreadable: string };
 
-/** What can be seen of a VMM. Any one witness suffices for *live*. */
+/** What is observed of a VMM. Any one witness suffices for *live*. */
 export interface Witnesses {
   readonly members: Members | undefined | Unreadable;
   /** undefined when the members already answered. */
   readonly unit: UnitFacts | undefined | Unreadable;
   /** `ours`: pid, start time and boot id match, and a task of it is alive. */
   readonly process: "ours" | "dead" | "not ours" | "none" | Unreadable;
-  /** Who holds the instance's lock; undefined = free, or not asked since we hold it. */
+  /** Who holds the instance's lock; undefined = free, or not read since this verb holds it. */
   readonly lock: Holder | undefined | Unreadable;
   /** The claim is younger than the grace. */
   readonly recent: boolean;
@@ -48,19 +48,19 @@ const ambiguous = (reason: string): Liveness => ({ answer: "ambiguous", reason }
 /** A state that this program does not know is one of a unit that may have processes. */
 const isUp = (unit: UnitFacts) => unit.job || !["inactive", "failed"].includes(unit.active);
 
-/** Liveness of the instance whose lock this verb holds: its own lock and its age say nothing. */
+/** Liveness of the instance whose lock this verb holds, so that neither its lock nor its age counts. */
 export async function ownLiveness(host: HostContext, id: string, vmm: Vmm | null): Promise<Liveness> {
   return judge({ ...(await witnesses(host, id, vmm)), lock: undefined, recent: false });
 }
 
-/** Liveness of somebody else's claim of this boot. */
+/** Liveness of another instance that has a claim of this boot. */
 export async function claimantLiveness(
   host: HostContext,
   id: string,
   vmm: Vmm | null,
   claim: Claim | null,
 ): Promise<Liveness> {
-  // Before the unit is asked: the child that starts it keeps the lock until it is loaded, so one of the two is seen.
+  // Read before the unit: the child that starts it keeps the lock until it is loaded, so one of the two is seen.
   const lock = await orUnreadable(() => host.locks.holder(instanceLock(id)), instanceLock(id));
   return judge({ ...(await witnesses(host, id, vmm)), lock, recent: claim !== null && (await isRecent(host, claim)) });
 }
@@ -92,7 +92,7 @@ async function processOf(host: HostContext, vmm: Vmm | null): Promise<ProcessWit
   try {
     return await lookAt(host, vmm);
   } catch (error) {
-    // What may not be looked at exists.
+    // What may not be read exists.
     if (errno(error) === "EPERM") return "ours";
     throw error;
   }

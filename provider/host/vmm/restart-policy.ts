@@ -5,7 +5,7 @@ import { ensureFolder, readIfThere, replaceFile, unlinkIfThere } from "../store/
 import { readJson } from "../store/json";
 import { exitFile, runFolder, stoppedFile } from "./paths";
 
-/** At most this many starts in this time; then the instance is left stopped until somebody looks. */
+/** At most this many starts in this time; then the instance stays stopped until a start by hand. */
 const MOST_STARTS = 5;
 const WINDOW_MS = 600_000;
 /** Wait before the second start; it doubles with each further one. */
@@ -16,7 +16,7 @@ type Starts = z.infer<typeof starts>;
 
 export interface StartDecision {
   readonly start: boolean;
-  /** Why it starts, or why it does not; "" when there is nothing to say. */
+  /** Why it starts, or why it does not; "" when nothing is reported. */
   readonly reason: string;
 }
 
@@ -28,7 +28,7 @@ export function isToRun({ desired, phase, deleting, retained }: InstanceRecord):
   return desired === "running" && phase === "complete" && !deleting && !retained;
 }
 
-/** What the restart policy says. After a host boot, what is desired runs again in any case. */
+/** What the restart policy decides. After a host boot, what is desired runs again in any case. */
 export function policyOf({ spec }: Pick<InstanceRecord, "spec">, end: LastEnd): StartDecision {
   if (end === "stopped by a verb") return { start: true, reason: "the verb that stopped it did not start it again" };
   if (end === "not in this boot") return { start: true, reason: "it is desired after the host's boot" };
@@ -46,38 +46,38 @@ export async function mayStart(host: HostContext, record: InstanceRecord): Promi
   if (gaveUp || recent.length >= MOST_STARTS) {
     if (!gaveUp) await saveStarts(host, record.id, { uptimesMs, gaveUp: true });
     const often = `${MOST_STARTS} times in ${WINDOW_MS / 60_000} minutes`;
-    return { start: false, reason: `it was started ${often} and is left stopped until somebody starts it` };
+    return { start: false, reason: `it was started ${often} and stays stopped until it is started by hand` };
   }
   const wait = recent.length === 0 ? 0 : FIRST_WAIT_MS * 2 ** (recent.length - 1);
   const last = recent.at(-1) ?? Number.NEGATIVE_INFINITY;
   return now - last >= wait ? due : { start: false, reason: `the next try comes ${wait / 1000} s after the last one` };
 }
 
-/** Remembers a start by reconcile, for as long as the boot lasts. */
+/** Records a start by reconcile, for as long as the boot lasts. */
 export async function noteStart(host: HostContext, id: string): Promise<void> {
   const { uptimesMs, gaveUp } = await readStarts(host, id);
   const all = [...uptimesMs, await host.clock.uptimeMs()].slice(-MOST_STARTS * 2);
   await saveStarts(host, id, { uptimesMs: all, gaveUp });
 }
 
-/** A start by somebody's own wish begins the count anew. */
+/** A requested start begins the count anew. */
 export async function forgetStarts(host: HostContext, id: string): Promise<void> {
   await unlinkIfThere(host.files, startsFile(id));
 }
 
-/** Whether the unit itself has noted that its VM has ended. */
+/** Whether the unit has recorded the end of its VM. */
 export async function hasEnded(host: HostContext, id: string): Promise<boolean> {
   return (await readIfThere(host.files, exitFile(id))) !== undefined;
 }
 
-/** Notes the end of a VM of this boot of which its unit has noted nothing: nobody knows that it was an orderly one. */
+/** Records the end of a VM of this boot whose unit recorded none: it cannot be assumed to be orderly. */
 export async function noteEnd(host: HostContext, id: string): Promise<void> {
   if (await hasEnded(host, id)) return;
   await ensureFolder(host.files, runFolder(id));
   await replaceFile(host.files, exitFile(id), "unknown\n");
 }
 
-/** Remembers that it is a verb that stops the VM, until the next start. */
+/** Records until the next start that a verb stopped the VM. */
 export async function noteStop(host: HostContext, id: string): Promise<void> {
   await ensureFolder(host.files, runFolder(id));
   await replaceFile(host.files, stoppedFile(id), "");
@@ -95,7 +95,7 @@ async function readStarts(host: HostContext, id: string): Promise<Starts> {
   return read && "value" in read ? read.value : { uptimesMs: [], gaveUp: false };
 }
 
-/** `$SERVICE_RESULT $EXIT_CODE $EXIT_STATUS`, as the unit noted them. */
+/** From `$SERVICE_RESULT $EXIT_CODE $EXIT_STATUS`, as the unit recorded them. */
 async function lastEnd(host: HostContext, id: string): Promise<LastEnd> {
   if ((await readIfThere(host.files, stoppedFile(id))) !== undefined) return "stopped by a verb";
   const text = await readIfThere(host.files, exitFile(id));

@@ -46,12 +46,8 @@ requires(
       "",
       expect.stringMatching(/^delete needs the name of an instance\.\nUsage: /),
     ]);
-    expect(await say("vf-clear", "0000:01:00.4")).toEqual([
-      0,
-      "no failures of 0000:01:00.4 are remembered any more",
-      "",
-    ]);
+    expect(await say("vf-clear", "0000:01:00.4")).toEqual([0, "cleared the recorded failures of 0000:01:00.4", ""]);
     expect(await say("install")).toEqual([0, expect.stringMatching(/^ready, store [0-9a-f-]{36}$/), ""]);
-    expect(await say("uninstall")).toEqual([0, "program, store and units are removed", ""]);
+    expect(await say("uninstall")).toEqual([0, "removed program, store and units", ""]);
   });
 });

@@ -83,7 +83,7 @@ test("Q-05 while a record cannot be read, inspect reports what is known, and tha
       `The record of b cannot be read.*\n${VF1} claimed a$`,
       `${VF2} unreadable .*claimed by the record that cannot be read: b`,
       `${VF3} unreadable .*was not set by us, or claimed by .*: b`,
-      `${VF4} free .*not to be had: the record of b cannot be read`,
+      `${VF4} free .*not available: the record of b cannot be read`,
     ].map((line) => new RegExp(`^${line}`, "m")),
     outcome: "",
   });

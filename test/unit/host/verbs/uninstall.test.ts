@@ -280,6 +280,8 @@ test("an install whose program an uninstall has removed sets nothing up", async 
   sim.unpack();
   await run(sim, "uninstall", {});
   const outcome = await create(sim, "a");
-  expect(messagesOf(outcome)).toMatch(new RegExp(`^host_not_ready: \\S+/${PROGRAM} is not there any more`));
+  expect(messagesOf(outcome)).toMatch(
+    new RegExp(`^host_not_ready: \\S+/${PROGRAM} does not exist any more: an uninstall has removed it\\.`),
+  );
   expect([storeState(sim), sim.disk.has("/usr/local/lib/vgpu")]).toEqual(["gone", false]);
 });

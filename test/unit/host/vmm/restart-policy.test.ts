@@ -125,7 +125,7 @@ test("N-04 it starts on a free function when its own is somebody else's by then"
 });
 
 /** Passes until something is said; answers the seconds it took and what the pass has left. */
-async function untilTold(sim: Sim, text: RegExp) {
+async function untilReported(sim: Sim, text: RegExp) {
   const began = sim.scheduler.now();
   for (let passes = 0; passes < 100; passes++) {
     const seen = await reconcile(sim);
@@ -135,12 +135,12 @@ async function untilTold(sim: Sim, text: RegExp) {
   throw new Error("it was never reported");
 }
 
-test("N-04 the waits between tries grow, and after five in ten minutes it is left stopped, for good", async () => {
+test("N-04 the waits between tries grow, and after five in ten minutes it stays stopped, for good", async () => {
   const sim = await running("Always");
   const waits: number[] = [];
   for (let crash = 0; crash < 5; crash++) {
     endVm(sim, "a");
-    waits.push((await untilTold(sim, /done a: started/)).seconds);
+    waits.push((await untilReported(sim, /done a: started/)).seconds);
   }
   expect(waits.map((wait, index) => index === 0 || wait > (waits[index - 1] ?? 0))).toEqual([
     true,
@@ -151,7 +151,7 @@ test("N-04 the waits between tries grow, and after five in ten minutes it is lef
   ]);
   endVm(sim, "a");
   const sixStarts = Array(6).fill([TYPED, CLEARED]).flat();
-  expectScenario((await untilTold(sim, /left stopped/)).seen, {
+  expectScenario((await untilReported(sim, /stays stopped until it is started by hand/)).seen, {
     writes: sixStarts.slice(0, -1),
     record: { claim: { vf: VF1 }, desired: "running" },
     says: /waiting a: it was started 5 times in 10 minutes/,
@@ -162,19 +162,19 @@ test("N-04 the waits between tries grow, and after five in ten minutes it is lef
     expectScenario(await reconcile(sim), {
       writes: sixStarts,
       record: { claim: null, desired: "running" },
-      says: /left stopped/,
+      says: /stays stopped until it is started by hand/,
       outcome: "does not run",
     });
   expect((await run(sim, "start", { instance: "a" })).code).toBe("");
   endVm(sim, "a");
-  expect((await untilTold(sim, /done a: started/)).seconds).toBeLessThan(2);
+  expect((await untilReported(sim, /done a: started/)).seconds).toBeLessThan(2);
 });
 
 test("N-04 starts that do not boot count as tries too", async () => {
   const sim = await running("Always");
   sim.kernel.guests.set("a", { fails: true });
   endVm(sim, "a");
-  expectScenario((await untilTold(sim, /left stopped/)).seen, {
+  expectScenario((await untilReported(sim, /stays stopped until it is started by hand/)).seen, {
     writes: Array(6).fill([TYPED, CLEARED]).flat(),
     record: { claim: null, desired: "running" },
     outcome: "does not run",

@@ -5,7 +5,6 @@ import { ensureFolder, listIfThere, readIfThere, removeTree, replaceFile, unlink
 import {
   forgetMaking,
   type Identity,
-  isBeingMade,
   MAKING_FILE,
   readIdentity,
   readMachineId,
@@ -77,9 +76,11 @@ async function makeIdentity({ files, clock }: System, machineId: string): Promis
   return identity;
 }
 
-/** A killed install may have left the witness not yet durable; everything else that it made is on the disk by now. */
+/**
+ * A killed install may have left the witness not yet durable; everything else that it made is on the disk by now. The same holds without a
+ * making file: its removal may not be durable.
+ */
 async function finishMaking(files: Files): Promise<void> {
-  if (!(await isBeingMade(files))) return;
   await files.sync(INSTANCES);
   await forgetMaking(files);
 }

@@ -96,7 +96,7 @@ export const ERRORS = {
   },
   liveness_ambiguous: {
     retryable: true,
-    when: "It cannot be told whether a VM that claims the device is alive.",
+    when: "It cannot be determined whether a VM that claims the device is running.",
     hint: "Wait for the instance named to settle, then run the same command again.",
   },
   owned_by_other: {

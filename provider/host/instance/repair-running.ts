@@ -30,7 +30,7 @@ export async function completeRunning(host: HostContext, record: InstanceRecord)
   await saveRecord(host, { ...record, vmm, cleanup: null });
 }
 
-/** Before a VM is ended: afterwards nothing would tell a device without its mark from somebody else's. What cannot be told changes nothing. */
+/** Before a VM is ended: afterwards nothing would tell a device without its mark from somebody else's. A failure changes nothing. */
 export async function markBeforeEnd(host: HostContext, record: InstanceRecord): Promise<void> {
   const { claim } = record;
   if (claim) await markAgain(host, record, claim).catch((error: unknown) => host.warn(textOf(error)));

@@ -66,7 +66,7 @@ requires(
     expectScenario(await seen("ignores-sigterm", await remove("ignores-sigterm")), {
       writes: [`${vf} 1152 ok`, `${vf} 0 ok`],
       record: undefined,
-      says: /is killed; this can wedge its virtual function/,
+      says: /did not exit; sending SIGKILL/,
       outcome: "",
     });
     expect(await typeOf(vf)).toBe(0);

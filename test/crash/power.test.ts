@@ -13,8 +13,12 @@ test.each(ALL)("$name: power cut before each step, and after the last", { timeou
   expect(await cutEverywhere(scenario, { seeds: (point) => SEEDS.map((seed) => seed + 7 * point) })).toEqual([]);
 });
 
-/** In `/run`, which no power cut leaves, a sync says nothing. That of a spare has it get its room, not its name. */
-const isDurable = (kind: string) => /, sync /.test(kind) && !/sync \/run(\/|$)|^create, .*record\.spare$/.test(kind);
+/**
+ * In `/run`, which no power cut leaves, a sync says nothing. That of a spare has it get its room, not its name. What profiles were seen is a
+ * memory aid: losing it costs a look.
+ */
+const isDurable = (kind: string) =>
+  /, sync /.test(kind) && !/sync \/run(\/|$)|^create, .*record\.spare$|profiles\.json/.test(kind);
 
 test("each fsync is needed: a power cut shows that it is missing", { timeout: 300_000 }, async () => {
   const users = new Map<string, typeof ALL>();

@@ -1,7 +1,7 @@
 import * as z from "zod/mini";
 import { STATE } from "../../protocol/paths";
 import type { HostContext } from "../context";
-import { PART, readIfThere, unlinkIfThere } from "../store/files";
+import { PART, readIfThere, replaceFile } from "../store/files";
 import { HOST_LOCK } from "../store/locks";
 import { type Card, offersOf } from "./card";
 
@@ -51,10 +51,7 @@ export async function rememberProfiles(host: HostContext, cards: readonly Card[]
   if (!lock) return models;
   try {
     const text = JSON.stringify({ version: 1, models: withOffers(await read(host), cards) });
-    // Without a sync: what a power cut loses is seen again.
-    await unlinkIfThere(host.files, `${FILE}${PART}`);
-    await host.files.create(`${FILE}${PART}`, `${text}\n`);
-    await host.files.rename(`${FILE}${PART}`, FILE);
+    await replaceFile(host.files, FILE, `${text}\n`, `${FILE}${PART}`);
   } catch {
     // A full disk forgets.
   } finally {

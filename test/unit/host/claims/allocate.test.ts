@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { CARD_MODELS } from "../../../device-model/catalogue";
 import { claimOn, putRecord, recordPath } from "../../../sim/records";
-import { create, PROFILE, TYPE } from "../../../sim/run";
+import { create, PROFILE, TYPE, writes } from "../../../sim/run";
 import {
   atWrite,
   CARD1,
@@ -149,6 +149,22 @@ test("B-06 what is claimed, foreign, quarantined or held open is not reset, and 
     says: new RegExp(PROFILE),
     outcome: "no_capacity",
   });
+});
+
+test("B-06 one that is claimed, or typed by another program, while room is made is not reset", async () => {
+  for (const change of ["claimed", "typed"]) {
+    const sim = new Sim({ vfs: 4 });
+    for (const vf of [VF1, VF2]) makeDirty(sim, vf, `ghost-${vf.slice(-1)}`, SMALL_TYPE);
+    atWrite(sim, 1, () => {
+      if (change === "typed") foreignTypes(sim, VF2, OTHER_TYPE);
+      else putRecord(sim, "b", { claim: claimOn(sim, { vf: VF2, profile: SMALL, typeId: SMALL_TYPE }) });
+    });
+    await create(sim, "a");
+    expect([vfAt(sim, VF2).typeId, writes(sim).filter((write) => write.startsWith(VF2))]).toEqual([
+      change === "typed" ? OTHER_TYPE : SMALL_TYPE,
+      [],
+    ]);
+  }
 });
 
 test("B-06 after one reset that did not help, it is over", async () => {

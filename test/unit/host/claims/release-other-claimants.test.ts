@@ -224,6 +224,18 @@ test("H-15 the claim's own type without a mark was set by another program", asyn
   expectScenario(seenOf(sim, byHand), { writes: [`${VF1} 0 ok`], record: DROPPED, outcome: "" });
 });
 
+test.each([
+  ["claims", undefined, /is not foreign: instance b claims it/],
+  ["was given", "b", /is not foreign: it was typed for instance b/],
+])("H-15 what an instance %s is not cleared by hand", async (how, marked, says) => {
+  const sim = new Sim();
+  if (how === "claims") putRecord(sim, "b", { claim: claimOn(sim) });
+  if (marked !== undefined) putMark(sim, VF1, marked);
+  foreignTypes(sim, VF1, TYPE);
+  const byHand = await run(sim, "release", { vf: VF1, foreign: true });
+  expectScenario(seenOf(sim, byHand), { writes: [], record: undefined, says, outcome: "owned_by_other" });
+});
+
 test("H-16 between two tries a foreign tool takes the device: it is not touched again", async () => {
   const { sim } = await claimants();
   const fault = refuseWrites(sim, VF1, 0);

@@ -110,3 +110,47 @@ test.each<[string, Partial<ReleaseFacts>, Partial<typeof holding>, string, RegEx
       : [verdict.act === "drop" ? (verdict.warning ?? "") : "", verdict.act];
   expectDecision({ says: said, outcome: answer }, { says, outcome });
 });
+
+const { framework, vf, typeId, mdevUuid } = holding;
+const others = { mark: { instance: "b", typeId: 7, bootId: "b" } };
+const foreign = { mark: undefined };
+const claimed = { claimedBy: "b" };
+const blocked = { blocked: "its mark names b: its unit has processes" };
+
+test.each<["create" | "person", string, Partial<ReleaseFacts>, string, RegExp | ""]>([
+  ["create", "B-05 its own mark", {}, "clear", ""],
+  ["create", "B-05 a mark of a dead instance", others, "clear", ""],
+  [
+    "create",
+    "B-05 a mark of one that may need it",
+    { ...others, ...blocked },
+    "device_busy",
+    /in use: its mark names b/,
+  ],
+  ["create", "B-05 the same while it reads 0", { ...others, ...blocked, ...zero }, "device_busy", /in use: its mark/],
+  ["create", "it reads 0", { ...zero, ...foreign }, "drop", ""],
+  ["create", "B-06 another claims it", { ...others, ...claimed }, "device_busy", /in use: b claims it/],
+  ["create", "H-15 no mark", foreign, "owned_by_other", /foreign: it has type 7/],
+  ["create", "H-15 a mark of another type", { now: { kind: "type", typeId: 8 } }, "owned_by_other", /it has type 8/],
+  ["create", "A-03 it is gone", gone, "discovery_failed", /disappeared/],
+  ["create", "I-01 it is unreadable", unreadable, "discovery_failed", /EIO/],
+  ["person", "H-15 no mark", foreign, "clear", ""],
+  ["person", "H-15 a mark of another type", { now: { kind: "type", typeId: 8 } }, "clear", ""],
+  [
+    "person",
+    "it was typed by us",
+    others,
+    "owned_by_other",
+    /0000:01:00.4 is not foreign: it was typed for instance b/,
+  ],
+  ["person", "it is claimed", { ...foreign, ...claimed }, "owned_by_other", /is not foreign: instance b claims it/],
+  ["person", "it is claimed, and reads 0", { ...zero, ...claimed }, "owned_by_other", /instance b claims it/],
+  ["person", "it reads 0", { ...zero, ...foreign }, "drop", ""],
+  ["person", "it is gone", gone, "discovery_failed", /0000:01:00.4 does not exist/],
+  ["person", "it is unreadable", unreadable, "discovery_failed", /0000:01:00.4 is unreadable: EIO/],
+])("on behalf of a %s: %s", (by, _, fact, outcome, says) => {
+  const device = { framework, vf, typeId, mdevUuid, instance: by === "create" ? "a" : "" };
+  const verdict = releaseVerdict({ ...device, by }, { ...facts, ...fact });
+  const [said, answer] = verdict.act === "keep" ? [verdict.text, verdict.code] : ["", verdict.act];
+  expectDecision({ says: said, outcome: answer }, { says, outcome });
+});

@@ -5,7 +5,7 @@ import { type OptionName, sentence } from "./options";
 export const TYPE = "pulumi-nodejs:dynamic/vgpu:VgpuInstance";
 
 const guarded = new WeakMap<pulumi.Resource, Promise<void>>();
-const told = new Set<string>();
+const warned = new Set<string>();
 
 /**
  * A transform that takes off what would lose a VM, after options are inherited from components, which the engine does itself: `deletedWith`,
@@ -18,7 +18,7 @@ export function guard(aliases?: pulumi.ResourceOptions["aliases"]): pulumi.Resou
     const { deletedWith, ...kept } = opts;
     const { deleteBeforeReplace } = opts as pulumi.CustomResourceOptions;
     if (deletedWith === undefined && deleteBeforeReplace) return undefined;
-    tell(name, deletedWith === undefined ? "deleteBeforeReplace" : "deletedWith");
+    warnOnce(name, deletedWith === undefined ? "deleteBeforeReplace" : "deletedWith");
     const safe: pulumi.CustomResourceOptions = { ...kept, deleteBeforeReplace: true };
     return { props, opts: { ...safe, ...(aliases && { aliases }) } };
   };
@@ -47,9 +47,9 @@ async function lastOfStack(): Promise<void> {
 /** Without an engine, in a unit test, nothing runs transforms, and registering one fails. */
 export const canGuard = (): boolean => pulumi.runtime.hasEngine();
 
-function tell(resource: string, name: OptionName): void {
+function warnOnce(resource: string, name: OptionName): void {
   const text = sentence(resource, name);
-  if (told.has(text)) return;
-  told.add(text);
+  if (warned.has(text)) return;
+  warned.add(text);
   pulumi.log.warn(text);
 }

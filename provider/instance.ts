@@ -197,10 +197,10 @@ export class VgpuInstance extends pulumi.dynamic.Resource {
   declare readonly hostBootId: pulumi.Output<string>;
   /** When the device was claimed: RFC 3339, UTC; `""` while none is. */
   declare readonly assignedAt: pulumi.Output<string>;
-  /** Whether something is left on the host that must still be cleaned up. */
+  /** Whether a cleanup on the host is pending. */
   declare readonly cleanupPending: pulumi.Output<boolean>;
   /**
-   * What the VM is doing when it was last looked at: `"creating"` (a create that was not finished), `"running"`, `"stopping"`, `"stopped"`,
+   * What the VM is doing when it was last read: `"creating"` (a create that was not finished), `"running"`, `"stopping"`, `"stopped"`,
    * `"deleting"` (a delete that was not finished), `"retained"` (what a failed create left; it can only be deleted or made anew) or
    * `"lost"` (the host has no record of it, but something of it is left there).
    */
@@ -209,7 +209,7 @@ export class VgpuInstance extends pulumi.dynamic.Resource {
   /**
    * @param name - Name of the resource, and of the instance unless `args.name` says otherwise.
    * @param args - What the VM shall be.
-   * @param opts - Pulumi's options; docs/options.md says what each does. A replacement always deletes first: the device cannot be had
+   * @param opts - Pulumi's options; docs/options.md says what each does. A replacement always deletes first: the device cannot be taken
    *   twice.
    * @throws RunError when an option is refused.
    */

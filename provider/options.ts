@@ -25,7 +25,7 @@ export const OPTIONS: Readonly<Record<OptionName, Option>> = {
   },
   deleteBeforeReplace: {
     verdict: "ignored",
-    text: "It is always true: the virtual function and the name cannot be had twice.",
+    text: "It is always true: the virtual function and the name cannot be taken twice.",
   },
   deletedWith: {
     verdict: "ignored",
@@ -71,7 +71,7 @@ export const OPTIONS: Readonly<Record<OptionName, Option>> = {
   stateMigrations: { verdict: "works", text: "The outputs are what `delete` goes by: do not remove any." },
   transformations: {
     verdict: "works",
-    text: "What one adds is not looked at, except for `deletedWith` and `deleteBeforeReplace`.",
+    text: "What one adds is not examined, except for `deletedWith` and `deleteBeforeReplace`.",
   },
   transforms: { verdict: "works", text: "As `transformations`." },
   urn: {
@@ -81,7 +81,7 @@ export const OPTIONS: Readonly<Record<OptionName, Option>> = {
   version: { verdict: "refused", text: "There is no plugin. The installed package `pulumi-vgpu` decides what runs." },
 };
 
-/** Options as the resource is registered with them, and what to tell the user. */
+/** Options as the resource is registered with them, and the warnings for the user. */
 export interface Applied {
   readonly options: pulumi.CustomResourceOptions;
   readonly warnings: readonly string[];

@@ -4,7 +4,7 @@ const ROOT_TYPE = "pulumi:pulumi:Stack";
 
 /**
  * Who owns an instance: `<organisation>/<URN>`, equal to the URN that the engine gives the resource. Permanent: it stands in states and
- * on hosts. The engine tells a provider no URN at create, so it is computed here, by the engine's own rule.
+ * on hosts. The engine gives a provider no URN at create, so it is computed here, by the engine's own rule.
  *
  * The answer is a promise and not an output on purpose. An output that comes from the parent's URN depends on the parent, and Pulumi
  * expands a component to all of its children: two instances in one component would wait for each other for ever.

@@ -30,7 +30,7 @@ export function engineLives(address = engineAddress()): Promise<boolean> {
 /** Nothing is begun for an engine that has exited: no state would ever name it. */
 export async function requireEngine(): Promise<void> {
   if (await engineLives()) return;
-  throw new VgpuError("internal", "The Pulumi engine that asked for this has gone, so nothing was begun.", {
+  throw new VgpuError("internal", "The Pulumi engine that asked for this has exited; nothing was started.", {
     hint: "Run the same command again.",
   });
 }

@@ -8,7 +8,7 @@ const LONGEST = 4000;
 /** An expected failure, as the engine's bridge wants it: an Error whose stack is not shown. */
 export function expected(error: unknown): Error {
   const failure = new Error(sentence(error));
-  // The bridge prints stacks; nobody needs one of a failure that is explained.
+  // The bridge prints stacks; a failure that is explained needs none.
   failure.stack = "";
   return failure;
 }

@@ -10,7 +10,7 @@ export interface AskingPlace {
   readonly origin: string;
 }
 
-/** What tells one state from another, as far as this process can know it. */
+/** What distinguishes one state from another, as far as this process can know it. */
 export interface PlaceFacts {
   readonly machine: string;
   readonly host: string;
@@ -51,7 +51,7 @@ async function facts(): Promise<PlaceFacts> {
   };
 }
 
-/** Where 'pulumi login' was last; `""` when nobody can tell. */
+/** Where 'pulumi login' was last; `""` when that is unknown. */
 async function currentBackend(home: string): Promise<string> {
   try {
     const { current } = JSON.parse(await readFile(join(home, "credentials.json"), "utf8")) as { current?: unknown };

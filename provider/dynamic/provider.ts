@@ -13,8 +13,8 @@ import { forEngine, type Problem } from "./validation";
 // What the stub in every state calls, by these names and with these arguments: permanent. A state written by an older
 // release runs this code, so each method works with fewer properties than today's.
 
-// When the CLI is killed, nobody reads what is printed here any more, and the verb goes on. Pulumi's bridge prints each error that nobody
-// heard of, this one too, and would do so for ever.
+// After the CLI is killed nothing reads this output, and the verb goes on. Pulumi's bridge prints each unhandled error, EPIPE too, which
+// would repeat for ever.
 for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
 
 type Values = Record<string, unknown>;

@@ -26,7 +26,7 @@ export async function readInstance(
     const owner = view.ownerId || "another owner";
     throw new VgpuError(
       "owned_by_other",
-      `Instance '${instance}' on ${host} was taken over by ${owner}; this state's one is gone.`,
+      `Instance '${instance}' on ${host} was taken over by ${owner}; the one that this state names no longer exists.`,
       {
         hint: "Remove the resource with 'pulumi state delete'; to have the instance back, make it again with adopt: true.",
       },

@@ -4,19 +4,19 @@ import type { ErrorShape } from "./errors";
 export const NEWER_CODE = "newerCode";
 
 /**
- * All that a person needs, in one line: code, sentence, causes, hint. Nothing is said twice: a cause that a sentence before it contains is
+ * An error in one line: code, sentence, causes, hint. Nothing is printed twice: a cause that an earlier sentence contains is
  * left out, since older hosts put one into the message too.
  */
 export function describe(error: ErrorShape): string {
-  const said = [bare(error.message)];
+  const printed = [bare(error.message)];
   const causes: string[] = [];
   for (let at = error.cause; at; at = at.cause) {
     const text = bare(at.message);
-    if (said.some((earlier) => earlier.includes(text))) continue;
-    said.push(text);
+    if (printed.some((earlier) => earlier.includes(text))) continue;
+    printed.push(text);
     causes.push(` (cause: ${codeOf(at)}: ${sentence(text)})`);
   }
-  const hint = said.some((earlier) => earlier.includes(bare(error.hint))) ? "" : ` ${sentence(bare(error.hint))}`;
+  const hint = printed.some((earlier) => earlier.includes(bare(error.hint))) ? "" : ` ${sentence(bare(error.hint))}`;
   return `${codeOf(error)}: ${sentence(bare(error.message))}${causes.join("")}${hint}`;
 }
 

@@ -14,10 +14,10 @@ export const errorShape: z.ZodMiniType<ErrorShape> = z.lazy(() =>
       cause: z.optional(errorShape),
     }),
     z.transform(
-      ({ code, details, ...words }): ErrorShape =>
+      ({ code, details, ...rest }): ErrorShape =>
         isErrorCode(code)
-          ? { code, ...words, ...(details && { details }) }
-          : { code: "internal", ...words, details: { ...details, [NEWER_CODE]: code } },
+          ? { code, ...rest, ...(details && { details }) }
+          : { code: "internal", ...rest, details: { ...details, [NEWER_CODE]: code } },
     ),
   ),
 );

@@ -21,7 +21,7 @@ export const ERRORS = {
   },
   internal: {
     retryable: false,
-    when: "The program met a state it does not know.",
+    when: "The program reached an unexpected state.",
     hint: "Keep the message and report it; what was claimed is kept.",
   },
   host_unreachable: {
@@ -61,8 +61,8 @@ export const ERRORS = {
   },
   discovery_failed: {
     retryable: true,
-    when: "Facts of the GPUs could not be read or understood.",
-    hint: "Look at the host's kernel log and at the files named.",
+    when: "Information about the GPUs could not be read or parsed.",
+    hint: "Check the host's kernel log and the files named.",
   },
   unknown_profile: {
     retryable: false,
@@ -82,21 +82,21 @@ export const ERRORS = {
   device_verify_failed: {
     retryable: true,
     when: "A virtual function does not read what was written to it.",
-    hint: "Look at the virtual function named; something else may be writing to it.",
+    hint: "Check the virtual function named; something else may be writing to it.",
   },
   device_busy: {
     retryable: true,
-    when: "A virtual function is in use, cannot be shown to be unused, or its driver refuses.",
+    when: "A virtual function is or may be in use, or its driver refuses.",
     hint: "End what uses the device, then run the same command again.",
   },
   inventory_ambiguous: {
     retryable: false,
-    when: "A record on the host cannot be read, or the folder of instances is not known to be the store's, so it is not known what is claimed.",
+    when: "A record on the host cannot be read, or the folder of instances is not known to be the store's, so what is claimed is unknown.",
     hint: "Repair the record named; or, when its instance is given up, move its whole folder out of /var/lib/vgpu/instances and delete it by name.",
   },
   liveness_ambiguous: {
     retryable: true,
-    when: "It cannot be determined whether a VM that claims the device is running.",
+    when: "Cannot determine whether a VM that claims the device is running.",
     hint: "Wait for the instance named to settle, then run the same command again.",
   },
   owned_by_other: {
@@ -116,7 +116,7 @@ export const ERRORS = {
   },
   not_found: {
     retryable: false,
-    when: "The store knows no such instance.",
+    when: "The store has no such instance.",
     hint: "Check the instance id, or run 'vgpu-host list'.",
   },
   store_failed: {
@@ -131,13 +131,13 @@ export const ERRORS = {
   },
   vmm_failed: {
     retryable: true,
-    when: "QEMU did not boot the VM; its last words are in the message.",
+    when: "QEMU did not boot the VM; the end of its output is in the message.",
     hint: "Correct what QEMU names, then run the same command again.",
   },
   vmm_exit_timeout: {
     retryable: true,
-    when: "QEMU has not ended, or its end cannot be confirmed.",
-    hint: "Look at the process named on the host, then run the same command again.",
+    when: "QEMU has not exited, or its exit cannot be confirmed.",
+    hint: "Check the process named on the host, then run the same command again.",
   },
   vgpu_cleanup_pending: {
     retryable: true,

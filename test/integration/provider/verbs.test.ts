@@ -386,7 +386,7 @@ requires(
       expect(pings).toHaveLength(1);
       // Nor is told that the result was received: no state has it.
       expect(fakeHost.confirmations()).toBe(0);
-      expect((await failure(orphan.create(inputs))).message).toContain("engine that asked for this has gone");
+      expect((await failure(orphan.create(inputs))).message).toContain("engine that asked for this has exited");
       expect(fakeHost.requests()).toHaveLength(1);
     } finally {
       await orphan.stop();

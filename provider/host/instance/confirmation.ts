@@ -14,7 +14,9 @@ export function heldBy(
   const fromState = verb === "update";
   // A requester that names no place does not confirm results either.
   const requester = place === undefined ? null : { incarnation, place, origin, confirmed: fromState };
-  return { acknowledged: fromState, requester };
+  // A create that comes late, of an incarnation that a state has spoken for meanwhile, does not make it unknown again.
+  const known = there?.incarnation === incarnation && there.acknowledged;
+  return { acknowledged: fromState || known, requester };
 }
 
 /** The incarnation that is confirmed now, for a create that is about to wait for the instance's lock. */

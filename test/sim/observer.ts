@@ -13,6 +13,8 @@ interface Author {
   /** Instance that we typed it for; undefined = somebody else. */
   readonly instance: string | undefined;
   readonly typeId: number;
+  /** Whose write failed though it set the type. */
+  readonly disownedBy?: Actor;
 }
 
 type Seen = { readonly text: string; readonly record: InstanceRecord | undefined };
@@ -76,12 +78,12 @@ export class Observer implements Watch {
     if (!ours) this.found("S5", `${actor.name} signals pid ${pid} of ${unit || "somebody else"}`);
   }
 
-  /** A type that was written by a failed write cannot be told from one that somebody else gave: it is his. */
-  disowned(path: string): void {
+  /** A type that was set by a write which failed cannot be distinguished from one that somebody else set: it is not ours. */
+  disowned(path: string, actor: Actor): void {
     this.account();
     const vf = /\/([^/]+)\/nvidia\/current_vgpu_type$/.exec(path)?.[1] ?? "";
     const author = this.authors.get(vf);
-    if (author) this.authors.set(vf, { ...author, instance: undefined });
+    if (author) this.authors.set(vf, { ...author, instance: undefined, disownedBy: actor });
   }
 
   erased(id: string): void {
@@ -216,7 +218,9 @@ export class Observer implements Watch {
       this.found("S3", `${what}, and a power cut may leave no claim on it`);
     const author = this.authors.get(name);
     const seen = this.looks.get(by.actor)?.get(name);
-    if (author && author.instance === undefined && seen === author && by.actor.name !== "release")
+    // A verb that was killed has not heard that its write failed: its mark stands, and nothing tells the type from ours.
+    const isUnheard = author?.disownedBy?.killed === true;
+    if (author && author.instance === undefined && seen === author && by.actor.name !== "release" && !isUnheard)
       this.found("S7", `${what}, which somebody else typed`);
   }
 

@@ -46,7 +46,7 @@ export interface Watch {
   /** The power goes: what is not on the platters may be lost. */
   beforeCut(): void;
   /** A write has taken effect, and its child says that it failed. */
-  disowned(path: string): void;
+  disowned(path: string, actor: Actor): void;
   /** A record is removed by hand. */
   erased(id: string): void;
   /** A verb has answered. */
@@ -319,7 +319,7 @@ export class Sim {
       this.kernel.end(child);
       const lie = this.lyingDrivers.get(path);
       const accepted = lie === "silent" || (refusal === "" && lie !== "loud");
-      if (!accepted && refusal === "") this.watch?.disowned(path);
+      if (!accepted && refusal === "") this.watch?.disowned(path, actor);
       return { ended: true, accepted, said: accepted ? "" : this.tongue(refusal || "EIO") };
     });
     return this.within(write, deadlineMs, { ended: false, pid: child.pid });
